@@ -1,0 +1,82 @@
+// The C ABI between a compiled kernel file and the pybind11 part (npu_module.cpp). The builder's source pass emits one
+// wb_kernel per __global__ function it finds; both toolchains use the same table.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+extern "C" {
+
+typedef struct {
+    const char *name;
+    const char *type;
+    char kind;  // p: address, i: signed, u: unsigned, f: float, b: bool
+    unsigned char size;
+} wb_parameter;
+
+typedef struct {
+    uint32_t blocks;
+    uint32_t threads;            // twin only; 0: one per core
+    const uint32_t *block_ids;   // twin only: run these blocks of `blocks`; null: all
+    uint32_t n_block_ids;
+    void *stream;
+} wb_launch;
+
+typedef struct {
+    char kind[8];                // empty: no fault
+    char code[32];
+    char file[512];
+    int line;
+    int block;
+    char message[1024];
+    uint32_t ub_high_water;      // bytes of UB; 0 where the backend cannot tell
+} wb_report;
+
+// args[i] holds the bytes of parameter i, as its type, from the first byte on.
+typedef struct {
+    const char *name;
+    const wb_parameter *parameters;
+    uint32_t n_parameters;
+    void (*launch)(const wb_launch *, const uint64_t *args, wb_report *);
+} wb_kernel;
+
+typedef struct {
+    const char *name;
+    long long value;
+} wb_constant;
+
+typedef struct {
+    const char *backend;         // "twin" or "npu"
+    const char *arch;            // "dav-2201"
+    const wb_kernel *kernels;
+    uint32_t n_kernels;
+    const wb_constant *constants;  // build-time constants as the compiler saw them
+    uint32_t n_constants;
+} wb_table;
+
+// The one table of a variant.
+const wb_table *wb_kernel_table(void);
+}
+
+#ifdef __cplusplus
+namespace wb {
+
+// The kind of a scalar parameter, told from its type rather than from its spelling.
+template <typename T>
+constexpr char kind() {
+    return T(0.5) == T(0) ? (T(-1) < T(0) ? 'i' : 'u') : 'f';
+}
+template <>
+constexpr char kind<bool>() {
+    return 'b';
+}
+
+template <typename T>
+T argument(const uint64_t &slot) {
+    T value;
+    __builtin_memcpy(&value, &slot, sizeof value);
+    return value;
+}
+
+}  // namespace wb
+#endif

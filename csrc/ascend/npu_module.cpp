@@ -1,0 +1,154 @@
+// The one PYBIND11_MODULE: it launches any kernel of the file it is linked with, by name. It sees addresses and
+// numbers only (tensors stay in Python), so it is compiled once and linked with every variant.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernel_table.h"
+
+namespace py = pybind11;
+
+namespace {
+
+const wb_kernel &find(const std::string &name) {
+    const wb_table *table = wb_kernel_table();
+    std::string known;
+    for (uint32_t i = 0; i < table->n_kernels; ++i) {
+        if (name == table->kernels[i].name) {
+            return table->kernels[i];
+        }
+        known += (i == 0 ? "" : ", ") + std::string(table->kernels[i].name);
+    }
+    throw py::key_error("no kernel " + name + " in this module; it has " + known);
+}
+
+template <typename T>
+uint64_t slot(T value) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof value);
+    return bits;
+}
+
+[[noreturn]] void bad_argument(const wb_kernel &kernel, const wb_parameter &parameter, const py::handle &given) {
+    throw py::type_error(std::string(kernel.name) + ": parameter " + parameter.name + " is " + parameter.type + "; got " +
+                         std::string(py::str(py::repr(given))));
+}
+
+uint64_t integer(const wb_kernel &kernel, const wb_parameter &parameter, const py::handle &given) {
+    if (!PyLong_Check(given.ptr())) {
+        bad_argument(kernel, parameter, given);
+    }
+    const int bits = parameter.size * 8;
+    if (parameter.kind == 'i') {
+        long long value = PyLong_AsLongLong(given.ptr());
+        bool failed = PyErr_Occurred() != nullptr;
+        PyErr_Clear();
+        if (failed || (bits < 64 && (value < -(1LL << (bits - 1)) || value >= (1LL << (bits - 1))))) {
+            bad_argument(kernel, parameter, given);
+        }
+        return static_cast<uint64_t>(value);  // two's complement: the low bytes are the narrower value
+    }
+    unsigned long long value = PyLong_AsUnsignedLongLong(given.ptr());
+    bool failed = PyErr_Occurred() != nullptr;
+    PyErr_Clear();
+    if (failed || (bits < 64 && value >= (1ULL << bits))) {
+        bad_argument(kernel, parameter, given);
+    }
+    return value;
+}
+
+uint64_t pack(const wb_kernel &kernel, const wb_parameter &parameter, const py::handle &given) {
+    switch (parameter.kind) {
+        case 'f':
+            if (!PyFloat_Check(given.ptr()) && !PyLong_Check(given.ptr())) {
+                bad_argument(kernel, parameter, given);
+            }
+            return parameter.size == 8 ? slot(given.cast<double>()) : slot(static_cast<float>(given.cast<double>()));
+        case 'b':
+            return slot(given.cast<bool>());
+        default:
+            return integer(kernel, parameter, given);
+    }
+}
+
+py::dict launch(const std::string &name, uint32_t blocks, uint64_t stream, const py::sequence &args, uint32_t threads,
+                const std::optional<std::vector<uint32_t>> &block_ids) {
+    const wb_kernel &kernel = find(name);
+    if (args.size() != kernel.n_parameters) {
+        throw py::type_error(name + " takes " + std::to_string(kernel.n_parameters) + " arguments; got " +
+                             std::to_string(args.size()));
+    }
+    std::vector<uint64_t> slots;
+    for (uint32_t i = 0; i < kernel.n_parameters; ++i) {
+        slots.push_back(pack(kernel, kernel.parameters[i], args[i]));
+    }
+    wb_launch request{};
+    request.blocks = blocks;
+    request.threads = threads;
+    request.stream = reinterpret_cast<void *>(stream);
+    if (block_ids) {
+        request.block_ids = block_ids->data();
+        request.n_block_ids = static_cast<uint32_t>(block_ids->size());
+    }
+    wb_report report{};
+    {
+        py::gil_scoped_release nogil;
+        kernel.launch(&request, slots.data(), &report);
+    }
+    py::dict result;
+    result["ub_bytes"] = report.ub_high_water;
+    if (report.kind[0] != 0) {
+        py::dict fault;
+        fault["kind"] = report.kind;
+        fault["code"] = report.code;
+        fault["file"] = report.file;
+        fault["line"] = report.line;
+        fault["block"] = report.block;
+        fault["message"] = report.message;
+        result["fault"] = fault;
+    }
+    return result;
+}
+
+py::dict kernels() {
+    const wb_table *table = wb_kernel_table();
+    py::dict all;
+    for (uint32_t i = 0; i < table->n_kernels; ++i) {
+        const wb_kernel &kernel = table->kernels[i];
+        py::list parameters;
+        for (uint32_t j = 0; j < kernel.n_parameters; ++j) {
+            const wb_parameter &p = kernel.parameters[j];
+            parameters.append(py::make_tuple(p.name, p.type, std::string(1, p.kind)));
+        }
+        all[kernel.name] = parameters;
+    }
+    return all;
+}
+
+py::dict constants() {
+    const wb_table *table = wb_kernel_table();
+    py::dict all;
+    for (uint32_t i = 0; i < table->n_constants; ++i) {
+        all[table->constants[i].name] = table->constants[i].value;
+    }
+    return all;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C_npu, m) {
+    m.doc() = "Ascend C kernels of one variant, launched by name.";
+    m.attr("backend") = wb_kernel_table()->backend;
+    m.attr("arch") = wb_kernel_table()->arch;
+    m.def("kernels", &kernels, "{kernel: [(parameter, C++ type, kind)]}; kind is p, i, u, f or b.");
+    m.def("constants", &constants, "Build-time constants as the compiler saw them.");
+    m.def("launch", &launch, py::arg("name"), py::arg("blocks"), py::arg("stream"), py::arg("args"), py::arg("threads") = 0,
+          py::arg("block_ids") = py::none(),
+          "Launch a kernel. Addresses are integers; the caller keeps the memory alive. Returns {'ub_bytes': …} and, if the "
+          "twin found one, 'fault'.");
+}

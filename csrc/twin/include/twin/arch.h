@@ -1,0 +1,37 @@
+// Generated from workbench/data/architectures.json by `python -m workbench.build.arch`.
+// Do not edit: a test compares.
+#pragma once
+
+namespace twin {
+
+struct Arch {
+    const char *name;
+    unsigned ub_bytes;
+    bool bf16_arithmetic;
+    bool data_copy_pad;
+    unsigned event_ids;
+    unsigned vector_cores;
+    int count_method;          // ReduceSum(dst, src, tmp, count)
+    bool count_tail_apart;     // whole repeats first, the tail on its own, then body + tail
+    unsigned small_min_bytes;  // within [min, max] bytes the count form uses small_method
+    unsigned small_max_bytes;
+    int small_method;
+    int high_dim_method;       // ReduceSum(dst, src, tmp, mask, repeat, stride)
+    bool masked_is_zero;       // masked lanes count as +0 (else they are skipped)
+    bool inf_nan;              // overflow to infinity (else saturation)
+};
+
+#if !defined(WB_TWIN_ARCH)
+#elif WB_TWIN_ARCH == 1001
+constexpr Arch kArch = {"dav-1001", 262144u, false, false, 4u, 32u, 2, true, 1u, 0u, 0, 2, true, false};
+#elif WB_TWIN_ARCH == 2002
+constexpr Arch kArch = {"dav-2002", 262144u, false, false, 8u, 7u, 2, true, 1u, 0u, 0, 2, true, false};
+#elif WB_TWIN_ARCH == 2201
+constexpr Arch kArch = {"dav-2201", 196352u, false, true, 8u, 48u, 1, false, 1u, 0u, 0, 2, true, true};
+#elif WB_TWIN_ARCH == 3510
+constexpr Arch kArch = {"dav-3510", 253952u, true, true, 8u, 64u, 2, false, 256u, 1024u, 3, 2, false, true};
+#else
+#error "WB_TWIN_ARCH is not a known architecture (1001, 2002, 2201, 3510)"
+#endif
+
+}  // namespace twin

@@ -1,0 +1,1 @@
+"""Independent numpy models of documented behaviour; nothing in ``workbench`` imports them."""

@@ -1,0 +1,390 @@
+"""The command line: one JSON object, the right exit code, a readable message for wrong input."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import types
+
+import pytest
+
+from workbench import cli, errors
+from workbench import doctor as doctor_module
+from workbench._result import Result
+
+
+def no_constant(name: str):
+    raise AssertionError(f"bare {name} in JSON")
+
+
+@pytest.fixture
+def run(capfd, monkeypatch, tmp_path):
+    """Call the command line in this process: exit code, stdout (parsed with --json), stderr."""
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
+
+    def call(*args):
+        capfd.readouterr()
+        code = cli.main(list(args))
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err
+        if "--json" in args:
+            assert out.count("\n") == 1, out
+            out = json.loads(out, parse_constant=no_constant)
+        return code, out, err
+
+    return call
+
+
+needs_cxx = pytest.mark.skipif(
+    not any(map(shutil.which, ("g++", "clang++"))), reason="no C++ compiler (apt-get install g++)"
+)
+
+# ---- every command with wrong input -------------------------------------------------------------
+
+WRONG = {
+    "no command": [],
+    "unknown command": ["bild"],
+    "unknown option": ["doctor", "--quick"],
+    "extra argument": ["doctor", "now"],
+    "build nothing": ["build"],
+    "build unknown op": ["build", "lm_tail"],
+    "build missing file": ["build", "nowhere.asc"],
+    "build define without value": ["build", "lm_head", "-D", "TILE_LENGTH"],
+    "build define twice": ["build", "lm_head", "-D", "A=1", "-D", "A=2"],
+    "build unknown constant": ["build", "lm_head", "-D", "TILES=64"],
+    "build constant that is no number": ["build", "lm_head", "-D", "TILE_LENGTH=big"],
+    "build tile too large": ["build", "lm_head", "-D", "TILE_LENGTH=1000000"],
+    "build blocks out of range": ["build", "lm_head", "-D", "MAX_BLOCKS=0"],
+    "build unknown backend": ["build", "lm_head", "--backend", "gpu"],
+    "build unknown arch": ["build", "lm_head", "--arch", "dav-0000"],
+    "invariance unknown op": ["invariance", "--op", "softmax"],
+    "invariance unknown transform": ["invariance", "--transforms", "T1,T9", "--candidate=F.linear"],
+    "invariance no transform": ["invariance", "--transforms", ",", "--candidate=F.linear"],
+    "invariance no rows": ["invariance", "--rows", "0"],
+    "invariance unknown dtype": ["invariance", "--dtype", "fp8"],
+    "invariance candidate without module": ["invariance", "--candidate", "mine"],
+    "invariance candidate not importable": ["invariance", "--candidate", "nowhere:f"],
+    "invariance candidate not callable": ["invariance", "--candidate", "math:pi"],
+    "invariance tile of a candidate": ["invariance", "--tile", "64", "--candidate", "torch.mv"],
+    "invariance hidden of the sample": ["invariance", "--sample", "smollm2", "--hidden", "64"],
+    "invariance too many rows": [
+        *["invariance", "--sample", "smollm2", "--rows", "9999", "--candidate", "torch.mv"]
+    ],
+    "report unknown notebook": ["report", "--notebook", "99_nowhere"],
+    "report unknown parameter": ["report", "-p", "tiles=3"],
+    "report parameter without value": ["report", "-p", "tile"],
+    "report no time": ["report", "--timeout", "0"],
+    "report into a file": ["report", "--out", "/dev/null"],
+    "lab port": ["lab", "--dry-run", "--port", "99999"],
+    "lab into a file": ["lab", "--dry-run", "--dir", "/dev/null/x"],
+    "cache nothing": ["cache"],
+    "cache unknown": ["cache", "shrink"],
+}
+
+
+@pytest.mark.parametrize("args", WRONG.values(), ids=WRONG.keys())
+def test_wrong_usage_is_exit_2_with_one_message(run, args, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(*args)
+    assert (code, out) == (2, "")
+    assert err.startswith("workbench: ")
+    code, out, err = run(*args, "--json")
+    assert code == 2
+    assert out["error"]["message"] and out["error"]["type"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ConfigError("c"), 2),
+        (errors.InputError("i"), 2),
+        (errors.MissingError("m"), 3),
+        (errors.BuildError("b", file="k.asc", line=7, log="x", log_path="/tmp/log"), 1),
+        (errors.TwinFault("t", kind="sync", code="queue-deadlock", block=3), 1),
+        (errors.CacheError("full"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+    ids=lambda v: type(v).__name__ if isinstance(v, BaseException) else "",
+)
+def test_errors_and_exit_codes(run, monkeypatch, error, code):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(cli, "build_kernel", fail)
+    assert run("build", "lm_head")[:2] == (code, "")
+    got, out, _ = run("build", "lm_head", "--json")
+    assert got == code
+    assert out["error"]["type"] == type(error).__name__
+    if isinstance(error, errors.BuildError):
+        assert (out["error"]["file"], out["error"]["line"]) == ("k.asc", 7)
+        assert out["error"]["log_path"] == "/tmp/log"
+    if isinstance(error, errors.TwinFault):
+        assert (out["error"]["kind"], out["error"]["code"]) == ("sync", "queue-deadlock")
+
+
+def test_a_bug_keeps_its_traceback_and_the_json_stays_clean(capfd, monkeypatch):
+    def fail(*_):
+        print("noise")
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(cli, "build_kernel", fail)
+    assert cli.main(["build", "lm_head", "--json"]) == 1
+    out, err = capfd.readouterr()
+    assert json.loads(out)["error"] == {
+        "type": "ZeroDivisionError",
+        "message": "ZeroDivisionError: oops",
+    }
+    assert "noise" in err and "Traceback" in err
+
+
+def test_what_kernels_print_does_not_reach_stdout_with_json(run, monkeypatch):
+    def build(*_):
+        print("from Python")
+        os.system("echo from a process")  # as C code would: straight to file descriptor 1
+        info = types.SimpleNamespace(cached=False, defines={}, backend="twin", arch="a")
+        return types.SimpleNamespace(info=Info(**vars(info), seconds=float("inf"), path="p"))
+
+    class Info(Result):
+        def __init__(self, **fields):
+            self.__dict__.update(fields)
+
+        def to_dict(self):
+            return dict(self.__dict__)
+
+    monkeypatch.setattr(cli, "build_kernel", build)
+    code, out, err = run("build", "lm_head", "--json")
+    assert (code, out["seconds"], out["path"]) == (0, "inf", "p")
+    assert "from Python" in err and "from a process" in err
+
+
+# ---- parsing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("7", [7]),
+        ("4,2, 9", [4, 2, 9]),
+        ("64:1024:x4", [64, 256, 1024]),
+        ("64:1000:x4", [64, 256]),
+        ("1:1000000000000000:x10", [10**i for i in range(16)]),
+        ("1:7:+3", [1, 4, 7]),
+        ("-2:3:+2", [-2, 0, 2]),
+        ("5:5:x2", [5]),
+        ("1,8:32:x2", [1, 8, 16, 32]),
+    ],
+)
+def test_lists_and_ranges(text, values):
+    assert cli.parse_ints(text) == values
+
+
+REFUSED = ["", "a", "1,,2", "1:2", "1:8:2", "8:1:+1", "1:8:x1", "0:8:x2", "1:8:+0", "1:8:*2", "1.5"]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_lists_and_ranges_refused(text):
+    with pytest.raises(errors.InputError, match="a,b,c or lo:hi:xK"):
+        cli.parse_ints(text)
+
+
+# ---- what the commands say ----------------------------------------------------------------------
+
+
+def test_doctor(run):
+    code, out, _ = run("doctor", "--json")
+    assert set(out["backends"]) == {"twin", "npu"}
+    assert out["backends"]["twin"]["ok"] in (True, False)
+    assert isinstance(out["backends"]["npu"]["reasons"], list)
+    assert all({"what", "why", "how"} <= set(p) for p in out["problems"])
+    assert code == (0 if out["ok"] else 3)
+    code, text, _ = run("doctor")
+    assert text.startswith("twin ") and "npu" in text
+
+
+def test_doctor_without_a_compiler(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    code, out, _ = run("doctor", "--json")
+    assert (code, out["ok"], out["backends"]["twin"]["ok"]) == (3, False, False)
+    (problem,) = [p for p in out["problems"] if "compiler" in p["what"]]
+    assert problem["needed"] and "g++" in problem["how"]
+
+
+def test_doctor_without_python_headers(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor_module.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    code, out, _ = run("doctor", "--json")
+    assert (code, out["backends"]["twin"]["ok"]) == (3, False)
+    (problem,) = [p for p in out["problems"] if "Python.h" in p["what"]]
+    assert problem["needed"] and "python3-dev" in problem["how"]
+
+
+def test_doctor_sees_a_compiler_that_does_not_run(run, monkeypatch, tmp_path):
+    broken = tmp_path / "broken-g++"
+    broken.write_text("not a program")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CXX", str(broken))
+    code, out, _ = run("doctor", "--json")
+    assert (code, out["backends"]["twin"]["ok"]) == (3, False)
+    assert any("does not run" in p["what"] for p in out["problems"])
+
+
+def test_doctor_names_a_package_that_is_missing(run, monkeypatch):
+    monkeypatch.setattr(doctor_module, "missing_requirements", lambda: ["pybind11"])
+    code, out, _ = run("doctor", "--json")
+    assert code == 3
+    assert "Python package pybind11" in [p["what"] for p in out["problems"]]
+
+
+@needs_cxx
+def test_build_then_cache(run):
+    code, first, _ = run("build", "lm_head", "-D", "TILE_LENGTH=64", "-D", "MAX_BLOCKS=3", "--json")
+    assert code == 0
+    assert (first["backend"], first["arch"], first["cached"]) == ("twin", "dav-2201", False)
+    assert {"TILE_LENGTH": "64", "MAX_BLOCKS": "3"}.items() <= {
+        k: str(v) for k, v in first["defines"].items()
+    }.items()
+    assert first["seconds"] > 0 and first["path"]
+    _, again, _ = run("build", "lm_head", "-D", "TILE_LENGTH=64", "-D", "MAX_BLOCKS=3", "--json")
+    assert again["path"] == first["path"]
+    code, text, _ = run("build", "lm_head", "-D", "TILE_LENGTH=64", "--arch", "dav-3510")
+    assert (code, "dav-3510" in text) == (0, True)
+    code, info, _ = run("cache", "info", "--json")
+    assert code == 0
+    assert info["entries"] > 0 and info["bytes"] > 0 and info["path"].endswith("cache")
+    code, cleared, _ = run("cache", "clear", "--json")
+    assert (code, cleared["entries"]) == (0, info["entries"])
+    assert run("cache", "info", "--json")[1]["entries"] == 0
+    assert run("cache", "info")[1].startswith("0 entries")
+
+
+@needs_cxx
+def test_build_of_a_file_that_does_not_compile(run, tmp_path):
+    file = tmp_path / "mine.asc"
+    file.write_text('#include "kernel_operator.h"\n\n__global__ __aicore__ void k() { oops; }\n')
+    code, out, _ = run("build", str(file), "-D", "N=3", "--json")
+    assert code == 1
+    assert (out["error"]["type"], out["error"]["line"]) == ("BuildError", 3)
+    assert out["error"]["file"].endswith("mine.asc")
+
+
+def test_build_for_a_device_that_is_not_there(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path))
+    monkeypatch.setenv("ASCEND_TOOLKIT_HOME", str(tmp_path))
+    code, out, _ = run("build", "lm_head", "--backend", "npu", "--json")
+    assert (code, out["error"]["type"]) == (3, "MissingError")
+
+
+@needs_cxx
+def test_invariance_of_the_kernel(run):
+    args = ["--tile", "64", "--rows", "3", "--vocab", "17", "--hidden", "96", "--transforms=T1,T7"]
+    code, out, _ = run("invariance", "--op", "lm_head", *args, "--dtype", "bf16", "--json")
+    assert (code, out["passed"]) == (0, True)
+    assert [t["name"] for t in out["transforms"]] == ["T1", "T7"]
+    for found in out["transforms"]:
+        assert found["cases"] > 0
+        assert (found["mismatches"], found["first_mismatch"]) == (0, None)
+
+
+def test_invariance_of_a_candidate_that_fails(run, tmp_path, monkeypatch):
+    (tmp_path / "mine_cli_test.py").write_text(
+        "import torch\n"
+        "def depends(hidden, weight):\n"
+        "    print('noise')\n"
+        "    return hidden @ weight.T + len(hidden)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    args = ["--candidate", "mine_cli_test:depends", "--rows=3", "--vocab=5", "--hidden=16"]
+    code, out, err = run("invariance", *args, "--transforms", "T1", "--json")
+    assert (code, out["passed"]) == (1, False)
+    assert out["transforms"][0]["mismatches"] > 0 and out["transforms"][0]["first_mismatch"]
+    assert "noise" in err
+
+
+@pytest.mark.parametrize("sample", [["--sample=smollm2"], ["--hidden=64", "--dtype=fp16"]])
+def test_invariance_of_torch_mv_row_by_row_holds(run, sample):
+    args = [*sample, "--rows=3", "--vocab=9", "--candidate=torch.mv", "--transforms=T1,T2"]
+    code, out, _ = run("invariance", *args, "--seed=5", "--json")
+    assert (code, out["passed"]) == (0, True)
+
+
+def test_lab_dry_run_in_a_checkout_opens_the_notebooks_in_place(run):
+    code, out, _ = run("lab", "--dry-run", "--no-browser", "--port", "8899", "--json")
+    assert (code, out["copied"]) == (0, [])
+    assert out["command"][0] == sys.executable
+    assert {"--no-browser", "--port=8899"} <= set(out["command"])
+    assert out["folder"].endswith("notebooks")
+
+
+def test_lab_copies_and_never_overwrites(run, tmp_path, monkeypatch):
+    source = tmp_path / "notebooks"
+    source.mkdir()
+    for name in ("01_a.ipynb", "01_a.py", "02_b.ipynb"):
+        (source / name).write_text("ours")
+        (source / name).chmod(0o444)
+    monkeypatch.setattr(cli.importlib.import_module("workbench.paths"), "NOTEBOOKS", source)
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "01_a.ipynb").write_text("the user's")
+    code, out, _ = run("lab", "--dry-run", "--dir", str(work), "--json")
+    assert (code, out["copied"]) == (0, ["01_a.py", "02_b.ipynb"])
+    assert (work / "01_a.ipynb").read_text() == "the user's"
+    assert os.access(work / "02_b.ipynb", os.W_OK)
+    assert run("lab", "--dry-run", "--dir", str(work), "--json")[1]["copied"] == []
+
+
+def test_lab_gives_jupyter_a_kernel_that_is_this_interpreter():
+    from workbench import lab
+
+    with lab._environment() as env:
+        query = "from jupyter_client.kernelspec import *; print(get_kernel_spec('python3').argv[0])"
+        found = subprocess.run(
+            [sys.executable, "-c", query], env=env, capture_output=True, text=True
+        )
+    assert found.stdout.strip() == sys.executable, found.stderr
+
+
+# ---- a process of its own -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["--help"], ["--version"], ["build", "--help"], ["doctor", "--json"], ["cache", "info"]],
+    ids=" ".join,
+)
+def test_light_commands_import_no_torch(args, tmp_path):
+    code = (
+        "import sys; from workbench.cli import main; rc = main(sys.argv[1:]);"
+        "print('TORCH' if 'torch' in sys.modules else 'light', rc, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "WORKBENCH_CACHE": str(tmp_path)},
+    )
+    assert done.stderr.split()[-2] == "light", done.stderr
+    assert done.stdout
+
+
+def test_progress_goes_to_a_terminal_only(run, monkeypatch):
+    _, _, err = run("invariance", "--candidate=torch.mv", "--rows=1", "--vocab=3", "--hidden=8")
+    assert err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    _, _, err = run("invariance", "--candidate=torch.mv", "--rows=1", "--vocab=3", "--hidden=8")
+    assert err.startswith("comparing torch.mv")
+
+
+def test_a_closed_pipe_is_not_an_error():
+    done = subprocess.run(
+        f"{sys.executable} -m workbench.cli doctor | true; echo ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+    assert done.stdout.strip() in ("0", "3")

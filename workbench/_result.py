@@ -1,0 +1,81 @@
+"""The shape all results share: a text form, an HTML form for notebooks, and a dict for JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import math
+from typing import Any
+
+
+def jsonable(value: Any) -> Any:
+    """`value` in terms of dict, list, str, int, float, bool and None.
+
+    JSON has no NaN or Infinity, so those floats become the strings "nan", "inf" and "-inf":
+    a reader then sees that there was something, and what.
+    """
+    if isinstance(value, Result):
+        return value.to_dict()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: jsonable(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(k): jsonable(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [jsonable(v) for v in value]
+    if isinstance(value, bool) or value is None or isinstance(value, (int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return jsonable(value.item())
+    return str(value)
+
+
+def html_table(rows: list[dict[str, Any]], caption: str = "") -> str:
+    """An HTML table of `rows` (all with the same keys), every cell escaped."""
+    if not rows:
+        return f"<p>{html.escape(caption)}: nothing to show</p>"
+    head = "".join(f"<th scope='col'>{html.escape(str(k))}</th>" for k in rows[0])
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(_cell(v))}</td>" for v in row.values()) + "</tr>"
+        for row in rows
+    )
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+class Result:
+    """Mixin for result dataclasses. Override `rows` (a table) or `to_dict` where it helps."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            f.name: jsonable(getattr(self, f.name))
+            for f in dataclasses.fields(self)  # type: ignore[arg-type]
+            if f.metadata.get("json", True)
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The result as table rows: one dict a row, the same keys in each."""
+        return [self.to_dict()]
+
+    def to_pandas(self):
+        """The rows as a `pandas.DataFrame`."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def title(self) -> str:
+        return type(self).__name__
+
+    def __str__(self) -> str:
+        lines = [self.title()]
+        for row in self.rows():
+            lines.append("  " + "  ".join(f"{k}={_cell(v)}" for k, v in row.items()))
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows(), self.title())

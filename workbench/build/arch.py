@@ -1,0 +1,173 @@
+"""Ascend architectures as data: `workbench/data/architectures.json` and the C++ header made of it.
+
+    python -m workbench.build.arch          # write csrc/twin/include/twin/arch.h anew
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+
+from workbench import paths
+from workbench.errors import ConfigError
+
+HEADER = paths.TWIN / "include" / "twin" / "arch.h"
+
+
+@dataclass(frozen=True)
+class Arch:
+    """What the workbench knows of one architecture (`--npu-arch` name, for example "dav-2201").
+
+    `ub_bytes` is the unified buffer a kernel can use, in bytes. `assumed` names the fields that
+    the vendor does not document.
+    """
+
+    name: str
+    products: str
+    ub_bytes: int
+    bf16: str
+    data_copy_pad: bool
+    event_ids: int
+    vector_cores: tuple[int, ...]
+    count_method: int
+    tail_apart: bool
+    small_bytes: tuple[int, int] | None
+    small_method: int
+    high_dim_method: int
+    masked_lanes: str
+    accumulator_start: str
+    overflow: str
+    assumed: tuple[str, ...]
+
+    @property
+    def number(self) -> int:
+        """2201 for "dav-2201"."""
+        return int(self.name.removeprefix("dav-"))
+
+    def reduce_sum_method_count(self, nbytes: int) -> int:
+        """Method (1, 2 or 3) of `ReduceSum(dst, src, tmp, count)` over `nbytes` of source."""
+        if self.small_bytes and self.small_bytes[0] <= nbytes <= self.small_bytes[1]:
+            return self.small_method
+        return self.count_method
+
+
+@functools.cache
+def _all() -> dict[str, Arch]:
+    raw = json.loads((paths.DATA / "architectures.json").read_text())["archs"]
+    return {name: _parse(name, entry) for name, entry in raw.items()}
+
+
+def _parse(name: str, entry: dict) -> Arch:
+    count = entry["reduce_sum_count"]
+    small = count.get("small")
+    return Arch(
+        name=name,
+        products=entry["products"],
+        ub_bytes=entry["ub_bytes"],
+        bf16=entry["bf16"],
+        data_copy_pad=entry["data_copy_pad"],
+        event_ids=entry["event_ids"],
+        vector_cores=tuple(entry["vector_cores"]),
+        count_method=count["default"],
+        tail_apart=count["tail_apart"],
+        small_bytes=tuple(small["bytes"]) if small else None,
+        small_method=small["method"] if small else 0,
+        high_dim_method=entry["reduce_sum_high_dim"],
+        masked_lanes=entry["masked_lanes"],
+        accumulator_start=entry["accumulator_start"],
+        overflow=entry["overflow"],
+        assumed=tuple(entry["assumed"]),
+    )
+
+
+def names() -> list[str]:
+    """Names of all known architectures."""
+    return sorted(_all())
+
+
+def load(name: str) -> Arch:
+    """The architecture called `name`.
+
+    Raises:
+        ConfigError: No architecture has that name.
+
+    Example:
+        >>> load("dav-2201").ub_bytes
+        196352
+    """
+    try:
+        return _all()[name]
+    except KeyError:
+        raise ConfigError(
+            f"unknown architecture {name!r}; known ones are {', '.join(names())}. "
+            "Pass one of them as arch=…"
+        ) from None
+
+
+def header_text() -> str:
+    """The text of `twin/arch.h`: one `constexpr Arch` chosen by the macro WB_TWIN_ARCH."""
+    lines = [
+        "// Generated from workbench/data/architectures.json by `python -m workbench.build.arch`.",
+        "// Do not edit: a test compares.",
+        "#pragma once",
+        "",
+        "namespace twin {",
+        "",
+        "struct Arch {",
+        "    const char *name;",
+        "    unsigned ub_bytes;",
+        "    bool bf16_arithmetic;",
+        "    bool data_copy_pad;",
+        "    unsigned event_ids;",
+        "    unsigned vector_cores;",
+        "    int count_method;          // ReduceSum(dst, src, tmp, count)",
+        "    bool count_tail_apart;     // whole repeats first, the tail on its own, then body + tail",
+        "    unsigned small_min_bytes;  // within [min, max] bytes the count form uses small_method",
+        "    unsigned small_max_bytes;",
+        "    int small_method;",
+        "    int high_dim_method;       // ReduceSum(dst, src, tmp, mask, repeat, stride)",
+        "    bool masked_is_zero;       // masked lanes count as +0 (else they are skipped)",
+        "    bool inf_nan;              // overflow to infinity (else saturation)",
+        "};",
+        "",
+    ]
+    # The runtime object serves every architecture and is compiled without the macro.
+    lines += ["#if !defined(WB_TWIN_ARCH)"]
+    for arch in _all().values():
+        low, high = arch.small_bytes or (1, 0)
+        flag = {True: "true", False: "false"}
+        fields = [
+            f'"{arch.name}"',
+            f"{arch.ub_bytes}u",
+            flag[arch.bf16 == "full"],
+            flag[arch.data_copy_pad],
+            f"{arch.event_ids}u",
+            f"{max(arch.vector_cores)}u",
+            str(arch.count_method),
+            flag[arch.tail_apart],
+            f"{low}u",
+            f"{high}u",
+            str(arch.small_method),
+            str(arch.high_dim_method),
+            flag[arch.masked_lanes == "zero"],
+            flag[arch.overflow == "inf_nan"],
+        ]
+        lines += [
+            f"#elif WB_TWIN_ARCH == {arch.number}",
+            f"constexpr Arch kArch = {{{', '.join(fields)}}};",
+        ]
+    lines += [
+        "#else",
+        '#error "WB_TWIN_ARCH is not a known architecture (1001, 2002, 2201, 3510)"',
+        "#endif",
+        "",
+        "}  // namespace twin",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    HEADER.write_text(header_text())
+    print(f"wrote {HEADER}")

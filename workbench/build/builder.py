@@ -1,0 +1,313 @@
+"""`build`: source + constants + toolchain -> a loaded module in this process."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import re
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from workbench import paths
+from workbench.build import arch as archs
+from workbench.build import cache, cann, compiler, includes, source
+from workbench.build import config as configs
+from workbench.build.kernel import Kernel, KernelInfo
+from workbench.build.toolchain import MODULE, Object, Toolchain, Unit, python_identity
+from workbench.build.twin import TwinToolchain
+from workbench.errors import BuildError, ConfigError
+
+BACKENDS = ("auto", "twin", "npu")
+FORMAT = 1  # of the key: raise it when the meaning of an entry changes
+
+_lock = threading.Lock()
+_modules: dict[str, Any] = {}
+_in_work: dict[str, threading.Lock] = {}
+
+
+def build(
+    op_or_path: str | os.PathLike[str],
+    config: configs.KernelConfig | None = None,
+    backend: str = "auto",
+    defines: dict[str, Any] | None = None,
+    *,
+    include_dirs: list[str | os.PathLike[str]] | None = None,
+    toolchain: Toolchain | None = None,
+) -> Kernel:
+    """Build a kernel for one configuration and load it into this process.
+
+    Many variants live side by side; the same variant is compiled once and comes from the cache afterwards.
+
+    Args:
+        op_or_path: Name of a shipped kernel ("lm_head") or path of any `.asc` file.
+        config: Architecture and constants; None: the kernel's defaults on "dav-2201".
+        backend: "twin" (the CPU), "npu" (bisheng, CANN), or "auto": npu where a device, CANN and torch_npu are
+            there, else twin.
+        defines: More macros, {"NAME": value}; "" defines a macro without a value.
+        include_dirs: More folders for `#include`.
+        toolchain: A toolchain to use instead of the backend's own (tests).
+
+    Returns:
+        A `Kernel`; for a shipped operator it is also callable with tensors.
+
+    Raises:
+        ConfigError: The configuration cannot work; nothing was compiled.
+        BuildError: The compiler refused the source; the message has file, line and source line.
+        MissingError: The backend's compiler is not on this machine.
+        CacheError: The build cache cannot be used.
+
+    Example:
+        >>> kernel = build("lm_head", KernelConfig(tile_length=64), backend="twin")  # doctest: +SKIP
+        >>> kernel.info.cached, kernel.constants["TILE_LENGTH"]                             # doctest: +SKIP
+        (False, 64)
+    """
+    started = time.perf_counter()
+    spec, path = _resolve(op_or_path)
+    given = _check_defines(defines or {})
+    cfg = spec.complete(config) if spec else (config or configs.KernelConfig())
+    if spec:
+        clash = [name for name in given if name in spec.raw["constants"]]
+        if clash:
+            raise ConfigError(
+                f"{', '.join(clash)} is a constant of {spec.op}: give it in the KernelConfig "
+                f"({clash[0].lower()}=…), not in defines"
+            )
+        spec.check(cfg)
+    if toolchain is None:
+        toolchain = _toolchain(backend)
+    unit = _unit(path, cfg, given)
+    folders = [*map(Path, include_dirs or []), *toolchain.include_folders()]
+
+    key, scanned = _key(unit, toolchain, folders)
+    with _lock:
+        module = _modules.get(key)
+        turn = _in_work.setdefault(key, threading.Lock())
+    with turn:  # a second thread that wants the same variant waits for the first one's
+        module = _modules.get(key)
+        entry = cache.get(key) if module is None else None
+        if entry is not None and not _still_true(entry.meta):
+            cache.discard(key)
+            entry = None
+        cached = module is not None or entry is not None
+        if not cached:
+            entry = _compile(key, unit, toolchain, scanned, include_dirs or [])
+        if module is None:
+            assert entry is not None
+            module = _load(key, entry)
+    meta = module.__workbench__
+    info = KernelInfo(
+        name=spec.op if spec else path.name,
+        backend=toolchain.name,
+        arch=cfg.arch,
+        defines=unit.defines,
+        flags=meta["flags"],
+        compiler=meta["compiler"],
+        seconds=time.perf_counter() - started,
+        cached=cached,
+        log=meta["log"],
+        path=meta["path"],
+        source=str(path),
+        source_digest=includes.digest(unit.data),
+        key=key,
+        fidelity=_fidelity(spec, toolchain.name),
+    )
+
+    def again(changed: configs.KernelConfig) -> Kernel:
+        return build(
+            op_or_path, changed, backend, defines, include_dirs=include_dirs, toolchain=toolchain
+        )
+
+    return _kernel_class(spec)(module, info, cfg, spec, again)
+
+
+def _resolve(op_or_path: str | os.PathLike[str]) -> tuple[Any, Path]:
+    text = os.fspath(op_or_path)
+    if text.endswith((".asc", ".cpp", ".cc")) or os.sep in text:
+        path = Path(text).expanduser().absolute()
+        if not path.is_file():
+            raise ConfigError(f"no file {path}; give the path of an .asc file or one of {', '.join(configs.specs())}")
+        return None, path
+    spec = configs.spec(text)
+    return spec, spec.source
+
+
+def _check_defines(defines: dict[str, Any]) -> dict[str, str]:
+    out = {}
+    for name, value in defines.items():
+        if not re.fullmatch(r"[A-Za-z_]\w*", str(name)):
+            raise ConfigError(f"{name!r} is not the name of a macro; give defines={{'NAME': value}}")
+        if name == "WB_TWIN_ARCH":
+            raise ConfigError("WB_TWIN_ARCH follows from the architecture; give arch=… in the KernelConfig")
+        text = str(int(value)) if isinstance(value, bool) else str(value)
+        if "\n" in text:
+            raise ConfigError(f"the value of {name} has a line break: {text!r}")
+        out[str(name)] = text
+    return out
+
+
+def _toolchain(backend: str) -> Toolchain:
+    if backend not in BACKENDS:
+        raise ConfigError(f"unknown backend {backend!r}; known ones are {', '.join(BACKENDS)}")
+    if backend == "auto":
+        backend = "twin" if cann.device_reasons() else "npu"
+    return cann.CannToolchain() if backend == "npu" else TwinToolchain()
+
+
+def _unit(path: Path, cfg: Any, given: dict[str, str]) -> Unit:
+    data = path.read_bytes()
+    try:
+        parsed = source.parse(data.decode())
+    except UnicodeDecodeError as e:
+        raise BuildError(f"{path} is not UTF-8 text: {e}", file=str(path)) from None
+    except source.SourceError as e:
+        line = data.decode().split("\n")[e.line - 1].rstrip()
+        raise BuildError(f"{path}:{e.line}: {e}\n{e.line:6d} | {line}", file=str(path), line=e.line) from None
+    defines = {**cfg.defines(), **given}
+    constants = [n for n, v in defines.items() if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)", v)]
+    return Unit(path, data, parsed, archs.load(cfg.arch), defines, constants)
+
+
+def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, includes.Includes]:
+    scanned = includes.scan(unit.data, unit.path.parent, [unit.path.parent], folders)
+    # The table's header is included by the generated part, whatever the user's file includes.
+    shared = [paths.ASCEND / "kernel_table.h", paths.ASCEND / "npu_module.cpp"]
+    if toolchain.name == "twin":
+        # The runtime is linked into the variant: a change in it is a change of the variant.
+        shared += [paths.TWIN / "include" / "twin" / "bind.h", *sorted((paths.TWIN / "runtime").iterdir())]
+    material = {
+        "format": FORMAT,
+        "backend": toolchain.name,
+        "arch": unit.arch.name,
+        # The path is in the binary (faults and messages name it), so it is part of the key.
+        "path": str(unit.path),
+        "source": includes.digest(unit.data),
+        "includes": sorted(scanned.files.items()),
+        "shared": [includes.digest(p.read_bytes()) for p in shared],
+        "defines": sorted(unit.defines.items()),
+        "flags": toolchain.flags(unit),
+        "toolchain": toolchain.identity(),
+        "python": python_identity(),
+    }
+    return includes.digest(json.dumps(material, sort_keys=True).encode()), scanned
+
+
+def _still_true(meta: dict[str, Any]) -> bool:
+    """Whether headers that only the compiler could name (`#include MACRO`) are as they were."""
+    for path, want in meta.get("more_headers", {}).items():
+        try:
+            if cache.file_digest(Path(path)) != want:
+                return False
+        except OSError:
+            return False
+    return True
+
+
+def _object(item: Object) -> Path:
+    """The cached object file, compiled if it is not there."""
+    key = includes.digest(json.dumps(item.key_material(), sort_keys=True).encode())
+    entry = cache.get(key)
+    if entry is None:
+        with cache.workspace() as work:
+            status, output = compiler.run([*item.command, "-o", str(work / item.name)], work)
+            if status != 0:
+                _refuse_full_disk(output)
+                log = cache.write_log(key, output)
+                raise compiler.build_error(f"compiling {item.source.name}", output, [str(item.source)], log)
+            entry = cache.publish(key, work, [item.name], {"what": item.name})
+    return entry.path(item.name)
+
+
+def _compile(
+    key: str, unit: Unit, toolchain: Toolchain, scanned: includes.Includes, include_dirs: list
+) -> cache.Entry:
+    objects = [_object(item) for item in toolchain.objects()]
+    log = ""
+    with cache.workspace() as work:
+        for command in toolchain.commands(unit, work, objects):
+            if include_dirs:
+                command = [*command, *(f"-I{Path(p).absolute()}" for p in include_dirs)]
+            status, output = compiler.run(command, work)
+            log += output
+            if status != 0:
+                _refuse_full_disk(output)
+                mine = [str(unit.path), *_user_headers(scanned)]
+                raise compiler.build_error(
+                    f"building {unit.path.name}", output, mine, cache.write_log(key, log)
+                )
+        meta = {
+            "what": unit.path.name,
+            "source": str(unit.path),
+            "arch": unit.arch.name,
+            "backend": toolchain.name,
+            "defines": unit.defines,
+            "flags": toolchain.flags(unit),
+            "compiler": toolchain.compiler_name,
+            "log": log,
+            "more_headers": _more_headers(work / "unit.d", scanned) if scanned.macro_includes else {},
+        }
+        return cache.publish(key, work, [MODULE], meta)
+
+
+def _refuse_full_disk(output: str) -> None:
+    if "No space left on device" in output or "Disk quota exceeded" in output:
+        raise cache._explain(OSError(28, "No space left on device"), cache.root())
+
+
+def _user_headers(scanned: includes.Includes) -> list[str]:
+    ours = (str(paths.TWIN), str(paths.ASCEND))
+    return [f for f in scanned.files if not f.startswith(ours)]
+
+
+def _more_headers(depfile: Path, scanned: includes.Includes) -> dict[str, str]:
+    """Files the compiler read that the scan did not find, with their digests."""
+    try:
+        names = depfile.read_text().replace("\\\n", " ").split(":", 1)[1].split()
+    except (OSError, IndexError):
+        return {}
+    found = {}
+    for name in names:
+        path = os.path.normpath(name)
+        if path not in scanned.files and not path.startswith(("/usr/", "/opt/", str(depfile.parent))):
+            found[path] = cache.file_digest(Path(path))
+    return found
+
+
+def _load(key: str, entry: cache.Entry) -> Any:
+    """Load an entry's module under a package name of its own, so that variants live side by side."""
+    name = f"workbench._variants.v{key}._C_npu"
+    path = str(entry.path(MODULE))
+    loader = importlib.machinery.ExtensionFileLoader(name, path)
+    found = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert found is not None
+    try:
+        module = importlib.util.module_from_spec(found)
+        loader.exec_module(module)
+    except ImportError as e:
+        cache.discard(key)
+        raise BuildError(
+            f"the module built from {entry.meta['what']} does not load: {e}. It was removed from the cache; "
+            "an undefined symbol means that the source declares something it does not define"
+        ) from None
+    module.__workbench__ = {**entry.meta, "path": path}
+    with _lock:
+        _modules[key] = module
+    return module
+
+
+def _fidelity(spec: Any, backend: str) -> dict[str, Any]:
+    if backend != "twin":
+        return {"tag": "as the device computes"}
+    return spec.fidelity if spec else {"tag": "not stated"}
+
+
+def _kernel_class(spec: Any) -> type[Kernel]:
+    """The class a shipped operator's kernels have; the spec names it, so that `build` imports no operator."""
+    target = spec.raw.get("python") if spec else None
+    if not target:
+        return Kernel
+    module, name = target.split(":")
+    return getattr(importlib.import_module(module), name)

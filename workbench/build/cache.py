@@ -1,0 +1,340 @@
+"""The build cache: finished folders, each found by the digest of everything that went into it.
+
+    <root>/v1/<key>/…files…, meta.json     an entry, complete from the moment it exists
+    <root>/v1/tmp/<pid>-<random>/          work in progress, of no meaning to anyone else
+    <root>/v1/logs/<key>.log               what the compiler said, also when it failed
+
+An entry appears by one `rename` of a finished folder, so a kill in the middle of a build leaves nothing but a stale
+temporary folder, and two processes that build the same thing both succeed. There are no locks to go stale. A reader
+compares each file with the digest in `meta.json` before it is used; an entry that does not match is thrown away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import CacheError
+
+LAYOUT = "v1"
+DEFAULT_LIMIT = 2 * 2**30  # bytes
+STALE = 3600  # seconds after which another process's temporary folder may be removed
+
+
+def root() -> Path:
+    """The cache's folder: $WORKBENCH_CACHE, else the user's own cache folder."""
+    given = os.environ.get("WORKBENCH_CACHE")
+    if given:
+        return Path(given).expanduser().absolute()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("ascend-workbench")
+
+
+def limit() -> int:
+    """The most bytes the cache keeps: $WORKBENCH_CACHE_LIMIT ("500M", "2G", bytes), else 2 GiB."""
+    given = os.environ.get("WORKBENCH_CACHE_LIMIT", "").strip()
+    if not given:
+        return DEFAULT_LIMIT
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    unit = units.get(given[-1].upper(), 1)
+    try:
+        value = float(given[:-1] if given[-1].upper() in units else given)
+    except ValueError:
+        value = -1.0
+    if value <= 0:
+        raise CacheError(
+            f"WORKBENCH_CACHE_LIMIT={given!r}: want a positive size such as 500M, 2G or a number of bytes"
+        )
+    return int(value * unit)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A complete entry. `meta` is what the builder recorded; `path(name)` is one of its files."""
+
+    key: str
+    folder: Path
+    meta: dict[str, Any]
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+
+def _folder(create: bool = True) -> Path:
+    top = root()
+    folder = top / LAYOUT
+    try:
+        if create:
+            for path in (top, folder):
+                if not path.is_dir():
+                    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (folder / "tmp").mkdir(mode=0o700, exist_ok=True)
+            (folder / "logs").mkdir(mode=0o700, exist_ok=True)
+        for path in (top, folder):
+            if path.exists():
+                _refuse_shared(path)
+    except CacheError:
+        raise
+    except OSError as e:
+        raise _explain(e, top) from e
+    return folder
+
+
+def _refuse_shared(path: Path) -> None:
+    """Loading a module runs it: a folder that others can write to is not a place to load from."""
+    info = path.stat()
+    if info.st_uid != os.geteuid():
+        raise CacheError(
+            f"the build cache {path} belongs to user {info.st_uid}, not to you ({os.geteuid()}). "
+            "Point WORKBENCH_CACHE at a folder of your own"
+        )
+    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise CacheError(
+            f"the build cache {path} can be written by others (mode {stat.filemode(info.st_mode)}). "
+            f"Run `chmod go-w {path}`, or point WORKBENCH_CACHE at a folder of your own"
+        )
+
+
+def _explain(e: OSError, where: Path) -> CacheError:
+    if e.errno in (errno.ENOSPC, errno.EDQUOT):
+        return CacheError(
+            f"no space left for the build cache in {where}. Nothing that was built is lost. Free some space, "
+            "run `workbench cache clear`, or point WORKBENCH_CACHE at another disk"
+        )
+    if e.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return CacheError(
+            f"the build cache {where} cannot be written: {e.strerror}. Point WORKBENCH_CACHE at a folder of your own"
+        )
+    return CacheError(f"the build cache {where} cannot be used: {e}")
+
+
+def file_digest(path: Path) -> str:
+    with open(path, "rb") as f:
+        return hashlib.blake2b(f.read(), digest_size=20).hexdigest()
+
+
+# Files this process has verified: path -> (size, mtime) at the time. Objects that every link uses are big.
+_verified: dict[str, tuple[int, int]] = {}
+
+
+def _matches(path: Path, want: str) -> bool:
+    info = path.stat()
+    mark = (info.st_size, info.st_mtime_ns)
+    if _verified.get(str(path)) != mark:
+        if file_digest(path) != want:
+            return False
+        _verified[str(path)] = mark
+    return True
+
+
+def get(key: str) -> Entry | None:
+    """The entry for `key`, verified, or None. A damaged one is removed."""
+    folder = _folder() / key
+    try:
+        meta = json.loads((folder / "meta.json").read_bytes())
+        whole = all(_matches(folder / name, want) for name, want in meta["files"].items())
+    except FileNotFoundError:
+        if folder.is_dir():
+            discard(key)
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        whole = False
+    if not whole:
+        discard(key)
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(folder / "meta.json")  # what was used last is removed last
+    return Entry(key, folder, meta)
+
+
+def discard(key: str) -> None:
+    """Remove the entry for `key`, if there is one; it disappears at once, not file by file."""
+    folder = _folder()
+    with contextlib.suppress(OSError):
+        gone = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=folder / "tmp"))
+        os.rename(folder / key, gone / "entry")
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def workspace() -> Iterator[Path]:
+    """A private folder on the cache's disk to build in; it is gone afterwards.
+
+    Raises:
+        CacheError: The disk is full, or the folder cannot be written.
+    """
+    folder = _folder()
+    try:
+        work = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=folder / "tmp"))
+    except OSError as e:
+        raise _explain(e, folder) from e
+    try:
+        yield work
+    except CacheError:
+        raise
+    except OSError as e:
+        raise _explain(e, folder) from e
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def publish(key: str, work: Path, names: list[str], meta: dict[str, Any]) -> Entry:
+    """Make the files `names` of the workspace `work` the entry for `key`.
+
+    If another process was faster, its entry is taken. What else lies in `work` is not part of the entry.
+
+    Raises:
+        CacheError: The disk is full; nothing of the entry is left then.
+    """
+    folder = _folder()
+    staged = work / "entry"
+    try:
+        staged.mkdir()
+        files = {}
+        for name in names:
+            os.rename(work / name, staged / name)
+            files[name] = file_digest(staged / name)
+            _sync(staged / name)
+        size = sum((staged / name).stat().st_size for name in names)
+        meta = {**meta, "files": files, "bytes": size}
+        (staged / "meta.json").write_text(json.dumps(meta))
+        _sync(staged / "meta.json")
+        for _ in range(2):
+            try:
+                os.rename(staged, folder / key)
+                break
+            except OSError as e:
+                if e.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                other = get(key)  # also removes a damaged one, and then there is room for ours
+                if other is not None:
+                    return other
+    except OSError as e:
+        raise _explain(e, folder) from e
+    trim()
+    entry = get(key)
+    if entry is None:
+        raise CacheError(f"the entry {key} of the build cache {folder} was removed while it was made; build again")
+    return entry
+
+
+def _sync(path: Path) -> None:
+    # A full disk may show itself only here, and a power cut must not leave an entry with holes.
+    with open(path, "rb") as f:
+        os.fsync(f.fileno())
+
+
+def write_log(key: str, text: str) -> str | None:
+    """Keep a compiler's output; returns its path, or None when it could not be written."""
+    try:
+        folder = _folder() / "logs"
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as f:
+            f.write(text)
+        os.replace(f.name, folder / f"{key}.log")
+    except OSError:
+        return None
+    return str(folder / f"{key}.log")
+
+
+def _entries(folder: Path) -> list[tuple[float, int, str]]:
+    """(last use, bytes, key) of each entry."""
+    found = []
+    for item in os.scandir(folder):
+        if item.name in ("tmp", "logs"):
+            continue
+        try:
+            used = os.stat(os.path.join(item.path, "meta.json")).st_mtime
+            size = sum(f.stat().st_size for f in os.scandir(item.path))
+        except OSError:
+            continue
+        found.append((used, size, item.name))
+    return found
+
+
+def trim() -> int:
+    """Remove the entries used longest ago until the cache is within its limit; returns how many.
+
+    A module that a process has loaded stays usable there after its file is removed.
+    """
+    folder = _folder()
+    entries = sorted(_entries(folder))
+    total = sum(size for _, size, _ in entries)
+    most = limit()
+    removed = 0
+    for _, size, key in entries[:-1]:  # the newest stays, whatever its size
+        if total <= most:
+            break
+        discard(key)
+        total -= size
+        removed += 1
+    _remove_stale(folder / "tmp", STALE)
+    logs = sorted(os.scandir(folder / "logs"), key=lambda f: f.stat().st_mtime)
+    for log in logs[:-200]:
+        with contextlib.suppress(OSError):
+            os.unlink(log.path)
+    return removed
+
+
+def _remove_stale(folder: Path, age: float) -> None:
+    now = time.time()
+    for item in os.scandir(folder):
+        try:
+            pid = int(item.name.split("-", 1)[0])
+            alive = _alive(pid)
+            old = now - item.stat().st_mtime > age
+        except (ValueError, OSError):
+            continue
+        if not alive or (old and pid != os.getpid()):
+            shutil.rmtree(item.path, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def info() -> dict[str, Any]:
+    """What the cache holds: `entries`, `bytes`, `limit` (bytes) and `path`."""
+    folder = _folder(create=False)
+    entries = _entries(folder) if folder.is_dir() else []
+    return {
+        "entries": len(entries),
+        "bytes": sum(size for _, size, _ in entries),
+        "limit": limit(),
+        "path": str(root()),
+    }
+
+
+def clear() -> dict[str, Any]:
+    """Remove every entry and log; returns how many `entries` and `bytes` went, and the `path`."""
+    before = info()
+    folder = _folder(create=False)
+    if folder.is_dir():
+        for _, _, key in _entries(folder):
+            discard(key)
+        for name in os.listdir(folder):
+            if name not in ("tmp", "logs"):
+                shutil.rmtree(folder / name, ignore_errors=True)
+        _remove_stale(folder / "tmp", STALE)
+        for log in os.scandir(folder / "logs"):
+            with contextlib.suppress(OSError):
+                os.unlink(log.path)
+    _verified.clear()
+    return {"entries": before["entries"], "bytes": before["bytes"], "path": before["path"]}

@@ -1,0 +1,158 @@
+"""The toolchain for real NPUs: bisheng from a CANN installation.
+
+Nobody has run this on a device for this project: its command lines follow the vendor's documentation and are tested
+against a stand-in that records them.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench import paths
+from workbench.build import compiler, source
+from workbench.build.toolchain import MODULE, Object, Unit, module_object
+from workbench.errors import MissingError
+
+DEFAULT_HOME = "/usr/local/Ascend/ascend-toolkit/latest"
+
+
+@dataclass(frozen=True)
+class Cann:
+    """A CANN installation: its `home` and the path of its `bisheng`."""
+
+    home: Path
+    bisheng: Path
+    found_by: str
+
+    @property
+    def libraries(self) -> list[Path]:
+        places = [self.home / "lib64", self.home / f"{platform.machine()}-linux" / "lib64"]
+        return [p for p in places if p.is_dir()]
+
+
+def find_cann() -> Cann | None:
+    """The CANN installation that would be used, or None.
+
+    Looks at $ASCEND_HOME_PATH, then $ASCEND_TOOLKIT_HOME, then the default home; in each for bisheng in `bin`,
+    `tools/ccec_compiler/bin` and `<machine>-linux/ccec_compiler/bin`.
+    """
+    places = [(os.environ.get(n), f"${n}") for n in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")]
+    places.append((DEFAULT_HOME, "the default home"))
+    for given, found_by in places:
+        if not given:
+            continue
+        home = Path(given)
+        for folder in (
+            home / "bin",
+            home / "tools" / "ccec_compiler" / "bin",
+            home / f"{platform.machine()}-linux" / "ccec_compiler" / "bin",
+        ):
+            candidate = folder / "bisheng"
+            if os.access(candidate, os.X_OK) and candidate.is_file():
+                return Cann(home, candidate, found_by)
+    return None
+
+
+class CannToolchain:
+    """Builds for an NPU with bisheng.
+
+    Args:
+        cann: The installation; None: `find_cann()`.
+
+    Raises:
+        MissingError: There is no CANN, or no host C++ compiler for the pybind11 part.
+    """
+
+    name = "npu"
+
+    def __init__(self, cann: Cann | None = None) -> None:
+        found = cann or find_cann()
+        if found is None:
+            raise MissingError(
+                "backend 'npu' needs CANN's bisheng compiler; none was found in $ASCEND_HOME_PATH, "
+                f"$ASCEND_TOOLKIT_HOME or {DEFAULT_HOME}. Install CANN 8.5 or newer and source its set_env.sh, "
+                "or use backend='twin'"
+            )
+        self.cann = found
+        self.bisheng = compiler.Compiler((str(found.bisheng),), str(found.bisheng))
+        self.cxx = compiler.find_cxx()
+
+    @property
+    def compiler_name(self) -> str:
+        return f"{self.bisheng.version} ({self.bisheng.path}, {self.cann.found_by})"
+
+    def identity(self) -> dict[str, Any]:
+        return {"compiler": self.bisheng.identity, "home": str(self.cann.home)}
+
+    def include_folders(self) -> list[Path]:
+        return [paths.ASCEND]
+
+    def flags(self, unit: Unit) -> list[str]:
+        return [
+            "-x",
+            "asc",
+            f"--npu-arch={unit.arch.name}",
+            "-std=c++17",
+            "-O2",
+            "-fPIC",
+            *unit.define_flags,
+        ]
+
+    def objects(self) -> list[Object]:
+        # `-x asc` must not see plain C++, so the pybind11 part is the host compiler's.
+        host = [*self.cxx.command, "-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden"]
+        return [module_object(host, self.cxx.identity)]
+
+    def text(self, unit: Unit) -> str:
+        # The user's file goes through as it is; only the kernel table follows it.
+        shown = str(unit.path).replace("\\", "\\\\").replace('"', '\\"')
+        table = source.launchers(unit.source.launchable, unit.constants, self.name, unit.arch.name)
+        return f'#include "{shown}"\n#line 1 "<kernel table>"\n{table}'
+
+    def commands(self, unit: Unit, work: Path, objects: list[Path]) -> list[list[str]]:
+        path = work / "unit.asc"
+        path.write_text(self.text(unit))
+        rpaths = [f"-Wl,-rpath,{p}" for p in self.cann.libraries]
+        search = [f"-L{p}" for p in self.cann.libraries]
+        return [
+            [
+                str(self.cann.bisheng),
+                *self.flags(unit),
+                f"-I{unit.path.parent}",
+                f"-I{paths.ASCEND}",
+                "-c",
+                str(path),
+                "-o",
+                str(work / "unit.o"),
+            ],
+            [
+                str(self.cann.bisheng),
+                "-shared",
+                str(work / "unit.o"),
+                *map(str, objects),
+                "-o",
+                str(work / MODULE),
+                *search,
+                *rpaths,
+                "-lascendcl",
+            ],
+        ]
+
+
+def device_reasons() -> list[str]:
+    """Why the npu backend cannot run here; empty when it can. Imports neither torch nor torch_npu."""
+    import importlib.util
+
+    reasons = []
+    if find_cann() is None:
+        reasons.append("CANN (bisheng) not found")
+    if importlib.util.find_spec("torch_npu") is None:
+        reasons.append("torch_npu is not installed")
+    if not list(Path("/dev").glob("davinci[0-9]*")) and shutil.which("npu-smi") is None:
+        reasons.append("no NPU device (/dev/davinci*)")
+    return reasons

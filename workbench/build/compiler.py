@@ -1,0 +1,191 @@
+"""Running a C++ compiler: which one, what identifies it, and its messages in the user's terms."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.errors import BuildError, MissingError
+
+TIMEOUT = 600  # seconds for one compiler run
+
+# Variables that make a compiler read other files than its command line says.
+_HIDDEN_INPUTS = (
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "OBJC_INCLUDE_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+    "LIBRARY_PATH",
+    "DEPENDENCIES_OUTPUT",
+    "SUNPRO_DEPENDENCIES",
+    "CCC_OVERRIDE_OPTIONS",
+)
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler command. `command` may have several words ("ccache g++"); `path` is the last program's."""
+
+    command: tuple[str, ...]
+    path: str
+
+    @property
+    def identity(self) -> tuple[tuple[str, int, int], ...]:
+        """(real path, size, mtime) of each program in the command: known without running it."""
+        marks = []
+        for word in self.command:
+            found = shutil.which(word)
+            if found:
+                info = os.stat(found)
+                marks.append((os.path.realpath(found), info.st_size, info.st_mtime_ns))
+            else:
+                marks.append((word, 0, 0))
+        return tuple(marks)
+
+    @property
+    def version(self) -> str:
+        """First line of `--version` (runs the compiler once per identity)."""
+        return _version(self.command, self.identity)
+
+
+@functools.cache
+def _version(command: tuple[str, ...], identity: tuple) -> str:
+    try:
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return f"unknown ({e})"
+    return (done.stdout or done.stderr).strip().split("\n")[0]
+
+
+def find_cxx() -> Compiler:
+    """The twin's compiler: $CXX, else g++, else clang++, else c++.
+
+    Raises:
+        MissingError: There is none, or $CXX names one that does not exist.
+    """
+    given = os.environ.get("CXX", "").strip()
+    if given:
+        words = shlex.split(given)
+        missing = next((w for w in words if not w.startswith("-") and not shutil.which(w)), None)
+        if missing is None:
+            return Compiler(tuple(words), shutil.which(words[-1]) or words[-1])
+        raise MissingError(
+            f"CXX={given!r}: {missing} is not on PATH. Set CXX to a C++17 compiler, or unset it to use g++"
+        )
+    for name in ("g++", "clang++", "c++"):
+        found = shutil.which(name)
+        if found:
+            return Compiler((name,), found)
+    raise MissingError(
+        "no C++ compiler found (looked for $CXX, g++, clang++, c++). Install one, for example "
+        "`apt-get install g++` or `dnf install gcc-c++`"
+    )
+
+
+@functools.cache
+def cpu_identity() -> str:
+    """What `-march=native` depends on: the machine and the CPU's features, as a short digest."""
+    wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+        first = text.split("\n\n", 1)[0]
+        lines = [x for x in first.split("\n") if x.split("\t")[0].strip(" :") in wanted]
+    except OSError:
+        lines = [platform.processor()]
+    raw = "\n".join([platform.machine(), *lines])
+    return platform.machine() + "-" + hashlib.blake2b(raw.encode(), digest_size=8).hexdigest()
+
+
+def run(command: Sequence[str], cwd: Path) -> tuple[int, str]:
+    """Run a compiler in `cwd`; returns (exit status, what it printed).
+
+    The environment is the caller's without the variables that add hidden include or library folders.
+    """
+    env = {k: v for k, v in os.environ.items() if k not in _HIDDEN_INPUTS}
+    env.update(LC_ALL="C", TMPDIR=str(cwd))
+    try:
+        done = subprocess.run(
+            list(command),
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=TIMEOUT,
+            check=False,
+        )
+    except FileNotFoundError as e:
+        raise MissingError(f"cannot run {command[0]}: {e.strerror}") from e
+    except subprocess.TimeoutExpired as e:
+        text = (e.stdout or b"").decode(errors="replace")
+        return 124, text + f"\nstopped after {TIMEOUT} seconds"
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+_ERROR = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$")
+_CONTEXT = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)?\s+(?:required from|note: in instantiation|in .constexpr. expansion)"
+)
+
+
+def build_error(what: str, output: str, user_files: Iterable[str], log_path: str | None) -> BuildError:
+    """The BuildError for a failed compilation: the first error, at the user's own line.
+
+    An error inside a header of ours is placed at the line of the user's file that led there.
+    """
+    mine = {os.path.normpath(f) for f in user_files}
+    first = None
+    before: tuple[str, int] | None = None  # the last line of the user's that gcc names before the error
+    for text in output.split("\n"):
+        context = _CONTEXT.match(text)
+        error = _ERROR.match(text)
+        if context and os.path.normpath(context["file"]) in mine:
+            place = (context["file"], int(context["line"]))
+            if first is None:
+                before = place
+            elif first[1] is None:
+                first = (first[0], place)  # clang names it after the error
+        elif error and first is None:
+            own = os.path.normpath(error["file"]) in mine
+            first = (error["text"], (error["file"], int(error["line"])) if own else before)
+        elif error:
+            break
+    if first is None:
+        tail = "\n".join(output.strip().split("\n")[-12:])
+        message = f"{what} failed:\n{tail}"
+        place = None
+    else:
+        message, place = f"{what} failed: {first[0]}", first[1]
+    if place:
+        file, line = os.path.normpath(place[0]), place[1]
+        message = f"{file}:{line}: {first[0]}\n{_source_line(file, line)}"  # type: ignore[index]
+    if log_path:
+        message += f"\n(the compiler's full output: {log_path})"
+    return BuildError(
+        message,
+        file=os.path.normpath(place[0]) if place else None,
+        line=place[1] if place else None,
+        log=output,
+        log_path=log_path,
+    )
+
+
+def _source_line(file: str, line: int) -> str:
+    try:
+        text = Path(file).read_text(errors="replace").split("\n")[line - 1]
+    except (OSError, IndexError):
+        return ""
+    return f"{line:6d} | {text.rstrip()}"

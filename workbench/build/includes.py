@@ -1,0 +1,82 @@
+"""Which files a source includes, found by reading rather than by asking the compiler.
+
+The build key needs the contents of every header before anything is compiled. The scan follows `#include "x"` and
+`#include <x>` through the given folders (also in branches that the preprocessor would skip), so that a header that
+newly shadows another is seen. What it cannot follow, `#include MACRO`, is reported; the builder then adds what the
+compiler itself says it has read.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_INCLUDE = re.compile(
+    rb'^[ \t]*#[ \t]*(?:include|include_next|import)[ \t]*(?:(?P<q>"[^"\n]+")|(?P<a><[^>\n]+>)|(?P<m>\w[^\n]*))'
+    rb'|__has_include[ \t]*\([ \t]*(?:(?P<hq>"[^"\n]+")|(?P<ha><[^>\n]+>))',
+    re.MULTILINE,
+)
+
+
+def digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=20).hexdigest()
+
+
+@functools.lru_cache(maxsize=512)
+def _scan(data: bytes) -> tuple[tuple[tuple[str, bool], ...], bool]:
+    """(name, quoted) of each include in `data`, and whether one is a macro."""
+    found, macro = [], False
+    for m in _INCLUDE.finditer(data):
+        if m["m"]:
+            macro = True
+            continue
+        text = (m["q"] or m["a"] or m["hq"] or m["ha"]).decode(errors="replace")
+        found.append((text[1:-1], text[0] == '"'))
+    return tuple(dict.fromkeys(found)), macro
+
+
+@dataclass
+class Includes:
+    """`files` maps each included file that was found to the digest of its bytes."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    macro_includes: bool = False
+
+
+def scan(data: bytes, folder: Path, quote: Iterable[Path], angle: Iterable[Path]) -> Includes:
+    """Everything that `data`, a source that lies in `folder`, includes, directly or through headers.
+
+    Args:
+        data: The source's bytes.
+        folder: Where a quoted include is looked up first.
+        quote: Folders for quoted includes (`-iquote`).
+        angle: Folders for both kinds (`-I`). Files found nowhere are the compiler's own and are left out:
+            the compiler's identity stands for them.
+    """
+    result = Includes()
+    angle = [os.fspath(p) for p in angle]
+    quote = [os.fspath(p) for p in quote]
+    todo = [(data, os.fspath(folder))]
+    while todo:
+        text, where = todo.pop()
+        names, macro = _scan(text)
+        result.macro_includes |= macro
+        for name, quoted in names:
+            for base in [where, *quote, *angle] if quoted else angle:
+                path = os.path.normpath(os.path.join(base, name))
+                if path in result.files:
+                    break
+                try:
+                    with open(path, "rb") as f:
+                        content = f.read()
+                except OSError:
+                    continue
+                result.files[path] = digest(content)
+                todo.append((content, os.path.dirname(path)))
+                break
+    return result

@@ -1,0 +1,265 @@
+"""The source pass: what has to be known of an `.asc` file, and what has to be rewritten, before a C++ compiler sees it.
+
+It is not a C++ parser. It finds `__global__` functions with their parameters and namespaces, and the launch syntax
+`kernel<<<blocks, l2ctrl, stream>>>(…)`, in text whose comments and literals are blanked out. Line numbers never change.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+_LITERALS = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|R"(?P<d>[^()\s\\]{0,16})\(.*?\)(?P=d)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])'(?:\\.|[^'\\\n])+'""",
+    re.DOTALL,
+)
+_KERNEL = re.compile(r"\b__global__\b(?P<words>[^;{}()]*?(?:\(\([^()]*\)\)[^;{}()]*?)*)\bvoid\s+(?P<name>\w+)\s*\(")
+_LAUNCH = re.compile(r"(?P<callee>(?:::)?[A-Za-z_]\w*(?:\s*::\s*\w+)*(?:\s*<[^<>;(){}]*>)?)\s*<<<")
+
+
+class SourceError(ValueError):
+    """Launch syntax or a kernel signature that the source pass cannot read. Has `.line`."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    type: str
+
+    @property
+    def is_address(self) -> bool:
+        return "*" in self.type or "GM_ADDR" in self.type
+
+
+@dataclass(frozen=True)
+class KernelDecl:
+    """A `__global__` function: `name` with its namespaces, its parameters, whether it is a template."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    line: int
+    template: bool
+
+    @property
+    def short_name(self) -> str:
+        return self.name.rsplit("::", 1)[-1]
+
+
+@dataclass(frozen=True)
+class Source:
+    """An `.asc` text as the twin's compiler sees it, and the kernels in it."""
+
+    text: str
+    kernels: tuple[KernelDecl, ...]
+    has_main: bool
+
+    @property
+    def launchable(self) -> tuple[KernelDecl, ...]:
+        return tuple(k for k in self.kernels if not k.template)
+
+
+def blank(text: str) -> str:
+    """`text` with comments, literals and `#if 0` parts as spaces: same length, same lines."""
+    out = _LITERALS.sub(lambda m: _spaces(m.group()), text)
+    for start, end in _if_zero_parts(out):
+        out = out[:start] + _spaces(out[start:end]) + out[end:]
+    return out
+
+
+def _spaces(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
+def _if_zero_parts(text: str) -> list[tuple[int, int]]:
+    parts, depth, start = [], 0, None
+    for m in re.finditer(r"^[ \t]*#[ \t]*(if\w*|else|elif|endif)\b([^\n]*)", text, re.MULTILINE):
+        word, rest = m.group(1), m.group(2).strip()
+        if word.startswith("if"):
+            depth += 1
+            if start is None and word == "if" and rest == "0":
+                start = (m.end(), depth)
+        elif start is not None and depth == start[1]:
+            parts.append((start[0], m.start()))
+            start = None
+        if word == "endif":
+            depth -= 1
+    return parts
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1
+
+
+def _closing(text: str, at: int) -> int:
+    """Index of the parenthesis that closes the one at `at`, or -1."""
+    depth = 0
+    for i in range(at, len(text)):
+        if text[i] == "(":
+            depth += 1
+        elif text[i] == ")":
+            depth -= 1
+            if depth == 0:
+                return i
+    return -1
+
+
+def _split(text: str) -> list[str]:
+    """`text` split at commas outside any bracket."""
+    parts, depth, last = [], 0, 0
+    for i, c in enumerate(text):
+        if c in "(<[{":
+            depth += 1
+        elif c in ")>]}":
+            depth -= 1
+        elif c == "," and depth == 0:
+            parts.append(text[last:i])
+            last = i + 1
+    parts.append(text[last:])
+    return [p.strip() for p in parts if p.strip()]
+
+
+def _parameter(text: str, index: int, line: int) -> Parameter:
+    text = " ".join(text.split("=", 1)[0].split())
+    m = re.fullmatch(r"(?P<type>.*[\s*&])(?P<name>\w+)", text)
+    if m is None:
+        raise SourceError(f"kernel parameter {index} has no name: {text!r}; give it one", line)
+    kind = re.sub(r"\b(const|volatile)\b\s*", "", m["type"]).strip()
+    if "&" in kind:
+        raise SourceError(f"kernel parameter {m['name']!r} is a reference; pass it by value", line)
+    return Parameter(m["name"], kind)
+
+
+def _namespaces(blanked: str, at: int) -> list[str]:
+    """Names of the namespaces that are open at `at`."""
+    stack: list[str | None] = []
+    for m in re.finditer(r"\bnamespace\s+([\w:]*)\s*\{|\{|\}", blanked[:at]):
+        if m.group() == "}":
+            if stack:
+                stack.pop()
+        else:
+            stack.append(m.group(1) if m.group(1) is not None else None)
+    return [name for name in stack if name]
+
+
+def _is_template(blanked: str, at: int) -> bool:
+    before = re.sub(r'(extern\s*|__attribute__\s*\(\(.*?\)\)\s*|\[\[.*?\]\]\s*)+$', "", blanked[:at].rstrip())
+    before = before.rstrip()
+    if not before.endswith(">"):
+        return False
+    depth = 0
+    for i in range(len(before) - 1, -1, -1):
+        depth += {">": 1, "<": -1}.get(before[i], 0)
+        if depth == 0:
+            return before[:i].rstrip().endswith("template")
+    return False
+
+
+@functools.lru_cache(maxsize=64)
+def parse(text: str) -> Source:
+    """Read an `.asc` text.
+
+    Raises:
+        SourceError: A launch or a signature that cannot be read; `.line` says where.
+
+    Example:
+        >>> parse('extern "C" __global__ __aicore__ void k(GM_ADDR x, int n) {}').kernels[0].name
+        'k'
+    """
+    blanked = blank(text)
+    kernels: dict[str, KernelDecl] = {}
+    for m in _KERNEL.finditer(blanked):
+        line = _line(blanked, m.start())
+        open_at = m.end() - 1
+        close_at = _closing(blanked, open_at)
+        if close_at < 0:
+            raise SourceError(f"the parameter list of kernel {m['name']} has no end", line)
+        parameters = tuple(
+            _parameter(p, i, line) for i, p in enumerate(_split(blanked[open_at + 1 : close_at]))
+        )
+        name = "::".join([*_namespaces(blanked, m.start()), m["name"]])
+        kernels.setdefault(name, KernelDecl(name, parameters, line, _is_template(blanked, m.start())))
+    has_main = re.search(r"\b(?:int|auto)\s+main\s*\(", blanked) is not None
+    return Source(_rewrite_launches(text, blanked), tuple(kernels.values()), has_main)
+
+
+def _rewrite_launches(text: str, blanked: str) -> str:
+    """`k<<<b, l, s>>>(…)` becomes `::twin::configure(b, l, s)(k)(…)`, on the same lines."""
+    out, last = [], 0
+    for m in _LAUNCH.finditer(blanked):
+        end = blanked.find(">>>", m.end())
+        line = _line(blanked, m.start())
+        if end < 0:
+            raise SourceError("a kernel launch '<<<' without '>>>'", line)
+        config = text[m.end() : end]
+        if len(_split(blanked[m.end() : end])) != 3:
+            raise SourceError(
+                "a kernel launch takes three values, <<<blocks, l2ctrl (nullptr), stream>>>; "
+                f"got <<<{config.strip()}>>>",
+                line,
+            )
+        out += [text[last : m.start()], f"::twin::configure({config})({m['callee']})"]
+        last = end + 3
+    out.append(text[last:])
+    return "".join(out)
+
+
+def launchers(kernels: tuple[KernelDecl, ...], constants: list[str], backend: str, arch: str) -> str:
+    """C++ text of the kernel table (`csrc/ascend/kernel_table.h`) for these kernels.
+
+    `constants` are names of integer macros whose values the compiler writes into the table.
+    """
+    lines = ['#include "kernel_table.h"']
+    if backend == "twin":
+        lines.append('#include "twin/bind.h"')
+    lines.append("namespace {")
+    for i, kernel in enumerate(kernels):
+        arguments = ", ".join(_argument(p, j) for j, p in enumerate(kernel.parameters))
+        name = f"::{kernel.name}"
+        if backend == "twin":
+            lines.append(
+                f"void wb_body_{i}(void *context) {{ const uint64_t *args = static_cast<uint64_t *>(context); "
+                f"(void)args; {name}({arguments}); }}"
+            )
+            call = f"::twin::bound_launch(launch, args, report, wb_body_{i});"
+        else:
+            call = f"(void)args; (void)report; {name}<<<launch->blocks, nullptr, launch->stream>>>({arguments});"
+        lines.append(
+            f"void wb_launch_{i}(const wb_launch *launch, const uint64_t *args, wb_report *report) {{ {call} }}"
+        )
+        rows = ", ".join(_row(p) for p in kernel.parameters) or '{"", "", 0, 0}'
+        lines.append(f"const wb_parameter wb_parameters_{i}[] = {{{rows}}};")
+    table = ", ".join(
+        f'{{"{k.short_name}", wb_parameters_{i}, {len(k.parameters)}, wb_launch_{i}}}'
+        for i, k in enumerate(kernels)
+    )
+    values = ", ".join(f'{{"{name}", (long long)({name})}}' for name in constants)
+    lines += [
+        f"const wb_kernel wb_kernels[] = {{{table or '{nullptr, nullptr, 0, nullptr}'}}};",
+        f"const wb_constant wb_constants[] = {{{values or '{nullptr, 0}'}}};",
+        f'const wb_table wb_the_table = {{"{backend}", "{arch}", wb_kernels, {len(kernels)}, '
+        f"wb_constants, {len(constants)}}};",
+        "}",
+        'extern "C" const wb_table *wb_kernel_table(void) { return &wb_the_table; }',
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _argument(parameter: Parameter, index: int) -> str:
+    if parameter.is_address:
+        kind = parameter.type.replace("__gm__", "").replace("GM_ADDR", "uint8_t *").strip()
+        return f"wb::argument<{kind}>(args[{index}])"
+    return f"wb::argument<{parameter.type}>(args[{index}])"
+
+
+def _row(parameter: Parameter) -> str:
+    shown = parameter.type.replace("\\", "\\\\").replace('"', '\\"')
+    if parameter.is_address:
+        return f'{{"{parameter.name}", "{shown}", \'p\', 8}}'
+    kind = parameter.type
+    return f'{{"{parameter.name}", "{shown}", wb::kind<{kind}>(), sizeof({kind})}}'

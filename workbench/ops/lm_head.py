@@ -1,0 +1,243 @@
+"""The deterministic LM head: the kernel as a callable, a torch custom op, and the operator people import."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from workbench.build import builder
+from workbench.build.config import KernelConfig, spec
+from workbench.build.kernel import Kernel
+from workbench.errors import InputError
+from workbench.ops.inputs import check_lm_head, short_name
+
+_VJP_CHUNK = 8192  # rows of weight widened to fp32 at a time in backward
+
+
+class LMHeadKernel(Kernel):
+    """A built LM head. `kernel(hidden, weight)` launches it; there is no autograd at this level."""
+
+    def __call__(
+        self,
+        hidden: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        out_dtype: torch.dtype | None = None,
+        *,
+        out: torch.Tensor | None = None,
+        blocks: int | None = None,
+        block_ids: Sequence[int] | None = None,
+        threads: int = 0,
+    ) -> torch.Tensor:
+        """Logits `hidden @ weight.T (+ bias)` in the kernel's own order of summation.
+
+        Args:
+            hidden: [..., H] fp32, bf16 or fp16, any strides.
+            weight: [V, H] of the same dtype and device.
+            bias: [V] likewise, or None.
+            out_dtype: None (the inputs' dtype) or torch.float32: the fp32 sum as it is, an entry of its own.
+            out: Where to write, contiguous, [..., V] of the output dtype; None: a new tensor.
+            blocks: How many blocks to launch; None: min(outputs, MAX_BLOCKS). Never changes a bit.
+            block_ids: Twin only: run just these blocks, and leave the elements of the others as they were in `out`.
+            threads: Twin only: host threads; 0: one per core.
+
+        Returns:
+            [..., V] of `out_dtype`.
+
+        Raises:
+            InputError: Shapes, dtypes or devices that do not fit.
+            ConfigError: The tile is over the UB budget for this dtype.
+        """
+        wanted = check_lm_head(hidden, weight, bias, out_dtype)
+        assert self.spec is not None
+        dtype = short_name(hidden.dtype)
+        self.spec.check(self.config, dtype)
+        shape = (*hidden.shape[:-1], weight.shape[0])
+        if out is None:
+            out = torch.empty(shape, dtype=wanted, device=hidden.device)
+        elif tuple(out.shape) != shape or out.dtype != wanted or not out.is_contiguous():
+            raise InputError(
+                f"out is {short_name(out.dtype)} {tuple(out.shape)}, contiguous={out.is_contiguous()}; "
+                f"want contiguous {short_name(wanted)} {shape}"
+            )
+        outputs = out.numel()
+        if outputs == 0:
+            return out
+        width, vocab = hidden.shape[-1], weight.shape[0]
+        rows = outputs // vocab
+        if blocks is None:
+            blocks = min(outputs, self.constants["MAX_BLOCKS"])
+        flat = hidden.detach().contiguous()
+        self.launch(
+            self.spec.entry(dtype, short_name(wanted)),
+            blocks,
+            flat,
+            weight.detach().contiguous(),
+            None if bias is None else bias.detach().contiguous(),
+            out.detach(),
+            rows,
+            width,
+            vocab,
+            int(bias is not None),
+            threads=threads,
+            block_ids=block_ids,
+        )
+        return out
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel(tile_length: int, max_blocks: int, arch: str, backend: str) -> LMHeadKernel:
+    config = KernelConfig(tile_length=tile_length, max_blocks=max_blocks, arch=arch)
+    return builder.build("lm_head", config, backend)  # type: ignore[return-value]
+
+
+@torch.library.custom_op("workbench::lm_head", mutates_args=())
+def lm_head(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    fp32_out: bool,
+    tile_length: int,
+    max_blocks: int,
+    arch: str,
+    backend: str,
+) -> torch.Tensor:
+    """The LM head as a torch operator; the configuration travels as plain arguments."""
+    kernel = _kernel(tile_length, max_blocks, arch, backend)
+    return kernel(hidden, weight, bias, torch.float32 if fp32_out else None)
+
+
+@lm_head.register_fake
+def _(hidden, weight, bias, fp32_out, tile_length, max_blocks, arch, backend):
+    wanted = check_lm_head(hidden, weight, bias, torch.float32 if fp32_out else None)
+    return hidden.new_empty((*hidden.shape[:-1], weight.shape[0]), dtype=wanted)
+
+
+def _setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+    hidden, weight, bias = inputs[:3]
+    ctx.save_for_backward(hidden, weight)
+    ctx.bias_dtype = None if bias is None else bias.dtype
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> tuple:
+    hidden, weight = ctx.saved_tensors
+    need_hidden, need_weight, need_bias = ctx.needs_input_grad[:3]
+    # A caller's autocast must not lower the precision of the products here.
+    with torch.autocast(grad.device.type, enabled=False):
+        grads = linear_vjp(
+            grad,
+            hidden,
+            weight,
+            need_hidden=need_hidden,
+            need_weight=need_weight,
+            bias_dtype=ctx.bias_dtype if need_bias else None,
+        )
+    return (*grads, None, None, None, None, None)
+
+
+lm_head.register_autograd(_backward, setup_context=_setup_context)
+
+
+def linear_vjp(
+    grad: torch.Tensor,
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    *,
+    need_hidden: bool = True,
+    need_weight: bool = True,
+    bias_dtype: torch.dtype | None = None,
+) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """Gradients of `hidden @ weight.T + bias` in fp32, cast to the inputs' dtypes at the end.
+
+    Args:
+        grad: [..., V], the gradient of the logits.
+        hidden: [..., H].
+        weight: [V, H].
+        bias_dtype: dtype of the bias's gradient; None: no bias gradient.
+
+    Returns:
+        (grad_hidden [..., H], grad_weight [V, H], grad_bias [V]); None for what was not asked for.
+        A 16-bit weight is widened a part at a time, never as a whole.
+    """
+    vocab, width = weight.shape
+    g = grad.reshape(-1, vocab).float()
+    h = hidden.reshape(-1, width).float()
+    grad_hidden = grad_weight = grad_bias = None
+    if need_hidden:
+        total = g.new_zeros(h.shape)
+        for low in range(0, vocab, _chunk(weight)):
+            high = low + _chunk(weight)
+            total = total + g[:, low:high] @ weight[low:high].float()
+        grad_hidden = total.reshape(hidden.shape).to(hidden.dtype)
+    if need_weight:
+        parts = [
+            (g[:, low : low + _chunk(weight)].T @ h).to(weight.dtype)
+            for low in range(0, vocab, _chunk(weight))
+        ]
+        grad_weight = parts[0] if len(parts) == 1 else torch.cat(parts) if parts else weight.new_zeros(weight.shape)
+    if bias_dtype is not None:
+        grad_bias = g.sum(0).to(bias_dtype)
+    return grad_hidden, grad_weight, grad_bias
+
+
+def _chunk(weight: torch.Tensor) -> int:
+    return max(weight.shape[0], 1) if weight.dtype == torch.float32 else _VJP_CHUNK
+
+
+class AscendLMHeadOp:
+    """The deterministic LM head as an operator with autograd.
+
+    A row's logits have the same bits in any batch, at any position and for any number of blocks. The order of
+    summation depends on `config.tile_length` and `config.arch` and on nothing else.
+
+    Args:
+        config: KernelConfig; None: the kernel's defaults (tile 4096, 128 blocks) on "dav-2201".
+        backend: "twin", "npu", or "auto": npu for tensors on an NPU, the twin for tensors on the CPU.
+
+    Example:
+        >>> op = AscendLMHeadOp(KernelConfig(tile_length=64))
+        >>> op(torch.ones(2, 8), torch.ones(3, 8))                # doctest: +SKIP
+        tensor([[8., 8., 8.],
+                [8., 8., 8.]])
+    """
+
+    def __init__(self, config: KernelConfig | None = None, backend: str = "auto") -> None:
+        if backend not in builder.BACKENDS:
+            raise InputError(f"unknown backend {backend!r}; known ones are {', '.join(builder.BACKENDS)}")
+        self.config = spec("lm_head").complete(config)
+        spec("lm_head").check(self.config)
+        self.backend = backend
+
+    def forward(
+        self, hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Logits [..., V] in the dtype of hidden [..., H], weight [V, H] and bias [V].
+
+        Raises:
+            InputError: Shapes, dtypes or devices that do not fit.
+        """
+        return self._run(hidden, weight, bias, fp32_out=False)
+
+    __call__ = forward
+
+    def forward_fp32(
+        self, hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The same logits as fp32: what `forward` holds before its one rounding."""
+        return self._run(hidden, weight, bias, fp32_out=True)
+
+    def _run(self, hidden, weight, bias, *, fp32_out: bool) -> torch.Tensor:
+        check_lm_head(hidden, weight, bias, None)
+        backend = self.backend
+        if backend == "auto":
+            backend = "npu" if hidden.device.type == "npu" else "twin"
+        cfg = self.config
+        return lm_head(
+            hidden, weight, bias, fp32_out, cfg.tile_length, cfg.max_blocks, cfg.arch, backend
+        )
+
+    def __repr__(self) -> str:
+        return f"AscendLMHeadOp({self.config!r}, backend={self.backend!r})"
