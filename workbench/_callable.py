@@ -1,7 +1,7 @@
 """Packages that are also functions: `wb.build(...)` beside `workbench.build.cache`.
 
-The import system binds a sub-package to its parent whatever `workbench/__init__.py` says, so the one way for both
-spellings to work, in every import order, is that the package itself can be called.
+The import system binds a sub-package to its parent whatever `workbench/__init__.py` says, so the
+one way for both spellings to work, in every import order, is that the package itself can be called.
 """
 
 from __future__ import annotations

@@ -321,7 +321,22 @@ def invariance(
         options["transforms"] = [t for t in transforms.replace(" ", "").split(",") if t]
     progress(f"comparing {candidate} on {rows} rows, V = {vocab}, {dtype}")
     found = judge(fn, states, weight, **options)
-    return Outcome(found, str(found), OK if found.passed else FAILED)
+    return Outcome(found, _table(found), OK if found.passed else FAILED)
+
+
+def _table(found: Any) -> str:
+    """One line a transform, and its first mismatch below it."""
+    lines = [found.title()]
+    for t in found.transforms:
+        verdict = "passed" if t.passed else "FAILED"
+        count = f"{t.mismatches} of {t.elements} differ"
+        lines.append(f"  {t.name}  {verdict}  {t.cases:3} cases  {count:24}  {t.relation}")
+        if at := t.first_mismatch:
+            lines.append(
+                f"      first: row {at['row']}, vocabulary id {at['vocab_id']}, {at['case']}: "
+                f"{at['expected_bits']} became {at['got_bits']}"
+            )
+    return "\n".join(lines)
 
 
 def _candidate(name: str) -> Callable | None:
@@ -339,7 +354,7 @@ def _candidate(name: str) -> Callable | None:
             return torch.stack(rows).reshape(*hidden.shape[:-1], len(weight))
 
         reference = linear if name == "F.linear" else mv
-        reference.__qualname__ = name  # what the result is titled with
+        reference.__name__ = reference.__qualname__ = name  # what the result is titled with
         return reference
     module, colon, path = name.partition(":")
     if not colon or not module or not path:

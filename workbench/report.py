@@ -283,7 +283,7 @@ def _execute(source, executed: Path, given: dict, timeout: float, log: Path) -> 
         def kernel_spec(self) -> KernelSpec:
             return KernelSpec(**kernel_spec())
 
-        async def start_kernel(self, **kwargs) -> None:
+        async def start_kernel(self, **kwargs) -> None:  # type: ignore[override]
             with log.open("ab") as stream:
                 await super().start_kernel(**kwargs, stdout=stream, stderr=stream)
 
@@ -328,10 +328,11 @@ def _judge(run: NotebookRun, notebook, error: Exception | None, timeout: float, 
     cells = [c for c in notebook.cells if "injected-parameters" not in c.metadata.get("tags", [])]
     code = [i for i, c in enumerate(cells) if c.cell_type == "code" and c.source.strip()]
     begun = [i for i in code if cells[i].metadata.get("papermill", {}).get("start_time")]
+    done = [i for i in code if cells[i].execution_count is not None]
     raised = [
         (i, output) for i in code for output in cells[i].outputs if output.output_type == "error"
     ]
-    if error is None and not raised and len(begun) == len(code):
+    if error is None and not raised and done == code:
         run.status = PASSED
         return
     run.status = FAILED

@@ -1,5 +1,6 @@
-// The C ABI between a compiled kernel file and the pybind11 part (npu_module.cpp). The builder's source pass emits one
-// wb_kernel per __global__ function it finds; both toolchains use the same table.
+// The C ABI between a compiled kernel file and the pybind11 part (npu_module.cpp). The builder's
+// source pass emits one wb_kernel per __global__ function it finds; both toolchains use the same
+// table.
 #pragma once
 
 #include <stddef.h>
@@ -16,20 +17,20 @@ typedef struct {
 
 typedef struct {
     uint32_t blocks;
-    uint32_t threads;            // twin only; 0: one per core
-    const uint32_t *block_ids;   // twin only: run these blocks of `blocks`; null: all
+    uint32_t threads;           // twin only; 0: one per core
+    const uint32_t *block_ids;  // twin only: run these blocks of `blocks`; null: all
     uint32_t n_block_ids;
     void *stream;
 } wb_launch;
 
 typedef struct {
-    char kind[8];                // empty: no fault
+    char kind[8];  // empty: no fault
     char code[32];
     char file[512];
     int line;
     int block;
     char message[1024];
-    uint32_t ub_high_water;      // bytes of UB; 0 where the backend cannot tell
+    uint32_t ub_high_water;  // bytes of UB; 0 where the backend cannot tell
 } wb_report;
 
 // args[i] holds the bytes of parameter i, as its type, from the first byte on.
@@ -46,8 +47,8 @@ typedef struct {
 } wb_constant;
 
 typedef struct {
-    const char *backend;         // "twin" or "npu"
-    const char *arch;            // "dav-2201"
+    const char *backend;  // "twin" or "npu"
+    const char *arch;     // "dav-2201"
     const wb_kernel *kernels;
     uint32_t n_kernels;
     const wb_constant *constants;  // build-time constants as the compiler saw them

@@ -1,5 +1,6 @@
-// The one PYBIND11_MODULE: it launches any kernel of the file it is linked with, by name. It sees addresses and
-// numbers only (tensors stay in Python), so it is compiled once and linked with every variant.
+// The one PYBIND11_MODULE: it launches any kernel of the file it is linked with, by name. It sees
+// addresses and numbers only (tensors stay in Python), so it is compiled once and linked with every
+// variant.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -34,9 +35,10 @@ uint64_t slot(T value) {
     return bits;
 }
 
-[[noreturn]] void bad_argument(const wb_kernel &kernel, const wb_parameter &parameter, const py::handle &given) {
-    throw py::type_error(std::string(kernel.name) + ": parameter " + parameter.name + " is " + parameter.type + "; got " +
-                         std::string(py::str(py::repr(given))));
+[[noreturn]] void bad_argument(const wb_kernel &kernel, const wb_parameter &parameter,
+                               const py::handle &given) {
+    throw py::type_error(std::string(kernel.name) + ": parameter " + parameter.name + " is " +
+                         parameter.type + "; got " + std::string(py::str(py::repr(given))));
 }
 
 uint64_t integer(const wb_kernel &kernel, const wb_parameter &parameter, const py::handle &given) {
@@ -48,10 +50,12 @@ uint64_t integer(const wb_kernel &kernel, const wb_parameter &parameter, const p
         long long value = PyLong_AsLongLong(given.ptr());
         bool failed = PyErr_Occurred() != nullptr;
         PyErr_Clear();
-        if (failed || (bits < 64 && (value < -(1LL << (bits - 1)) || value >= (1LL << (bits - 1))))) {
+        if (failed ||
+            (bits < 64 && (value < -(1LL << (bits - 1)) || value >= (1LL << (bits - 1))))) {
             bad_argument(kernel, parameter, given);
         }
-        return static_cast<uint64_t>(value);  // two's complement: the low bytes are the narrower value
+        return static_cast<uint64_t>(
+            value);  // two's complement: the low bytes are the narrower value
     }
     unsigned long long value = PyLong_AsUnsignedLongLong(given.ptr());
     bool failed = PyErr_Occurred() != nullptr;
@@ -68,7 +72,8 @@ uint64_t pack(const wb_kernel &kernel, const wb_parameter &parameter, const py::
             if (!PyFloat_Check(given.ptr()) && !PyLong_Check(given.ptr())) {
                 bad_argument(kernel, parameter, given);
             }
-            return parameter.size == 8 ? slot(given.cast<double>()) : slot(static_cast<float>(given.cast<double>()));
+            return parameter.size == 8 ? slot(given.cast<double>())
+                                       : slot(static_cast<float>(given.cast<double>()));
         case 'b':
             return slot(given.cast<bool>());
         default:
@@ -76,12 +81,12 @@ uint64_t pack(const wb_kernel &kernel, const wb_parameter &parameter, const py::
     }
 }
 
-py::dict launch(const std::string &name, uint32_t blocks, uint64_t stream, const py::sequence &args, uint32_t threads,
-                const std::optional<std::vector<uint32_t>> &block_ids) {
+py::dict launch(const std::string &name, uint32_t blocks, uint64_t stream, const py::sequence &args,
+                uint32_t threads, const std::optional<std::vector<uint32_t>> &block_ids) {
     const wb_kernel &kernel = find(name);
     if (args.size() != kernel.n_parameters) {
-        throw py::type_error(name + " takes " + std::to_string(kernel.n_parameters) + " arguments; got " +
-                             std::to_string(args.size()));
+        throw py::type_error(name + " takes " + std::to_string(kernel.n_parameters) +
+                             " arguments; got " + std::to_string(args.size()));
     }
     std::vector<uint64_t> slots;
     for (uint32_t i = 0; i < kernel.n_parameters; ++i) {
@@ -147,8 +152,9 @@ PYBIND11_MODULE(_C_npu, m) {
     m.attr("arch") = wb_kernel_table()->arch;
     m.def("kernels", &kernels, "{kernel: [(parameter, C++ type, kind)]}; kind is p, i, u, f or b.");
     m.def("constants", &constants, "Build-time constants as the compiler saw them.");
-    m.def("launch", &launch, py::arg("name"), py::arg("blocks"), py::arg("stream"), py::arg("args"), py::arg("threads") = 0,
-          py::arg("block_ids") = py::none(),
-          "Launch a kernel. Addresses are integers; the caller keeps the memory alive. Returns {'ub_bytes': …} and, if the "
+    m.def("launch", &launch, py::arg("name"), py::arg("blocks"), py::arg("stream"), py::arg("args"),
+          py::arg("threads") = 0, py::arg("block_ids") = py::none(),
+          "Launch a kernel. Addresses are integers; the caller keeps the memory alive. Returns "
+          "{'ub_bytes': …} and, if the "
           "twin found one, 'fault'.");
 }

@@ -1,6 +1,7 @@
 """Source + constants + toolchain -> a loaded kernel in this process.
 
-`workbench.build` is a package and a function: `wb.build("lm_head", cfg)` is `workbench.build.builder.build`.
+`workbench.build` is a package and a function: `wb.build("lm_head", cfg)` is
+`workbench.build.builder.build`.
 """
 
 from workbench._callable import make_callable

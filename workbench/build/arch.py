@@ -1,6 +1,6 @@
 """Ascend architectures as data: `workbench/data/architectures.json` and the C++ header made of it.
 
-    python -m workbench.build.arch          # write csrc/twin/include/twin/arch.h anew
+python -m workbench.build.arch          # write csrc/twin/include/twin/arch.h anew
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def load(name: str) -> Arch:
     """
     try:
         return _all()[name]
-    except KeyError:
+    except (KeyError, TypeError):
         raise ConfigError(
             f"unknown architecture {name!r}; known ones are {', '.join(names())}. "
             "Pass one of them as arch=…"
@@ -110,6 +110,7 @@ def header_text() -> str:
     lines = [
         "// Generated from workbench/data/architectures.json by `python -m workbench.build.arch`.",
         "// Do not edit: a test compares.",
+        "// clang-format off",
         "#pragma once",
         "",
         "namespace twin {",
@@ -122,8 +123,10 @@ def header_text() -> str:
         "    unsigned event_ids;",
         "    unsigned vector_cores;",
         "    int count_method;          // ReduceSum(dst, src, tmp, count)",
-        "    bool count_tail_apart;     // whole repeats first, the tail on its own, then body + tail",
-        "    unsigned small_min_bytes;  // within [min, max] bytes the count form uses small_method",
+        "    bool count_tail_apart;     // whole repeats first, the tail on its own, then body "
+        "+ tail",
+        "    unsigned small_min_bytes;  // within [min, max] bytes the count form uses "
+        "small_method",
         "    unsigned small_max_bytes;",
         "    int small_method;",
         "    int high_dim_method;       // ReduceSum(dst, src, tmp, mask, repeat, stride)",

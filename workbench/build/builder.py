@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import dataclasses
 import importlib.machinery
 import importlib.util
 import json
 import os
 import re
+import shutil
+import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +41,24 @@ def build(
     backend: str = "auto",
     defines: dict[str, Any] | None = None,
     *,
+    dtypes: Sequence[str] | None = None,
     include_dirs: list[str | os.PathLike[str]] | None = None,
     toolchain: Toolchain | None = None,
 ) -> Kernel:
     """Build a kernel for one configuration and load it into this process.
 
-    Many variants live side by side; the same variant is compiled once and comes from the cache afterwards.
+    Many variants live side by side; the same variant is compiled once and comes from the cache
+    afterwards.
 
     Args:
         op_or_path: Name of a shipped kernel ("lm_head") or path of any `.asc` file.
         config: Architecture and constants; None: the kernel's defaults on "dav-2201".
-        backend: "twin" (the CPU), "npu" (bisheng, CANN), or "auto": npu where a device, CANN and torch_npu are
-            there, else twin.
+        backend: "twin" (the CPU), "npu" (bisheng, CANN), or "auto": npu where a device, CANN and
+            torch_npu are there, else twin.
         defines: More macros, {"NAME": value}; "" defines a macro without a value.
+        dtypes: Input dtypes ("fp32", "bf16", "fp16") whose entries of a shipped kernel are compiled
+            now; None: the first that the configuration fits. The others are compiled when they are
+            first used.
         include_dirs: More folders for `#include`.
         toolchain: A toolchain to use instead of the backend's own (tests).
 
@@ -61,47 +72,23 @@ def build(
         CacheError: The build cache cannot be used.
 
     Example:
-        >>> kernel = build("lm_head", KernelConfig(tile_length=64), backend="twin")  # doctest: +SKIP
-        >>> kernel.info.cached, kernel.constants["TILE_LENGTH"]                             # doctest: +SKIP
-        (False, 64)
+        >>> kernel = build("lm_head", KernelConfig(tile_length=64), backend="twin")  # doctest:
+        +SKIP
+        >>> kernel.info.cached, kernel.constants["TILE_LENGTH"]                             #
+        doctest: +SKIP (False, 64)
     """
     started = time.perf_counter()
     spec, path = _resolve(op_or_path)
     given = _check_defines(defines or {})
     cfg = spec.complete(config) if spec else (config or configs.KernelConfig())
-    if spec:
-        clash = [name for name in given if name in spec.raw["constants"]]
-        if clash:
-            raise ConfigError(
-                f"{', '.join(clash)} is a constant of {spec.op}: give it in the KernelConfig "
-                f"({clash[0].lower()}=…), not in defines"
-            )
-        spec.check(cfg)
-    if toolchain is None:
-        toolchain = _toolchain(backend)
-    unit = _unit(path, cfg, given)
-    folders = [*map(Path, include_dirs or []), *toolchain.include_folders()]
-
-    key, scanned = _key(unit, toolchain, folders)
-    with _lock:
-        module = _modules.get(key)
-        turn = _in_work.setdefault(key, threading.Lock())
-    with turn:  # a second thread that wants the same variant waits for the first one's
-        module = _modules.get(key)
-        entry = cache.get(key) if module is None else None
-        if entry is not None and not _still_true(entry.meta):
-            cache.discard(key)
-            entry = None
-        cached = module is not None or entry is not None
-        if not cached:
-            entry = _compile(key, unit, toolchain, scanned, include_dirs or [])
-        if module is None:
-            assert entry is not None
-            module = _load(key, entry)
+    first = _first_kernels(spec, cfg, given, dtypes)
+    chain = toolchain or _toolchain(backend)
+    unit = _unit(path, cfg, given, first)
+    key, module, cached = _module(unit, chain, include_dirs or [])
     meta = module.__workbench__
     info = KernelInfo(
         name=spec.op if spec else path.name,
-        backend=toolchain.name,
+        backend=chain.name,
         arch=cfg.arch,
         defines=unit.defines,
         flags=meta["flags"],
@@ -110,18 +97,82 @@ def build(
         cached=cached,
         log=meta["log"],
         path=meta["path"],
+        entries=[k.short_name for k in unit.kernels],
         source=str(path),
         source_digest=includes.digest(unit.data),
         key=key,
-        fidelity=_fidelity(spec, toolchain.name),
+        fidelity=_fidelity(spec, chain.name),
     )
 
     def again(changed: configs.KernelConfig) -> Kernel:
         return build(
-            op_or_path, changed, backend, defines, include_dirs=include_dirs, toolchain=toolchain
+            op_or_path,
+            changed,
+            backend,
+            defines,
+            dtypes=dtypes,
+            include_dirs=include_dirs,
+            toolchain=toolchain,
         )
 
-    return _kernel_class(spec)(module, info, cfg, spec, again)
+    def load(name: str) -> Any:
+        assert spec is not None
+        more = dataclasses.replace(
+            unit, kernels=_named(unit.source, spec.kernels(spec.dtype_of(name)))
+        )
+        return _module(more, chain, include_dirs or [])[1]
+
+    return _kernel_class(spec)(module, info, cfg, spec, again, load)
+
+
+def _first_kernels(
+    spec: configs.Spec | None,
+    cfg: configs.KernelConfig,
+    given: dict[str, str],
+    dtypes: Sequence[str] | None,
+) -> list[str] | None:
+    """Check a shipped kernel's configuration; names of the kernels to compile now (None: all in the
+    file)."""
+    if spec is None:
+        if dtypes is not None:
+            raise ConfigError(
+                "dtypes=… is for shipped kernels; all kernels of a file are compiled at once"
+            )
+        return None
+    clash = [name for name in given if name in spec.raw["constants"]]
+    if clash:
+        raise ConfigError(
+            f"{', '.join(clash)} is a constant of {spec.op}: give it in the KernelConfig "
+            f"({clash[0].lower()}=…), not in defines"
+        )
+    spec.check(cfg)
+    unknown = [d for d in dtypes or [] if d not in spec.dtypes]
+    if unknown or (dtypes is not None and not dtypes):
+        raise ConfigError(f"dtypes={dtypes!r}: {spec.op} takes inputs of {', '.join(spec.dtypes)}")
+    for dtype in dtypes or []:
+        spec.check(cfg, dtype)
+    wanted = dtypes or [next(d for d in spec.dtypes if spec.fits(cfg, d))]
+    return [name for dtype in wanted for name in spec.kernels(dtype)]
+
+
+def _module(unit: Unit, toolchain: Toolchain, include_dirs: Sequence) -> tuple[str, Any, bool]:
+    """(key, loaded module, whether nothing had to be compiled) for a unit."""
+    folders = [*map(Path, include_dirs), *toolchain.include_folders()]
+    key, scanned = _key(unit, toolchain, folders)
+    with _lock:
+        turn = _in_work.setdefault(key, threading.Lock())
+    with turn:  # a second thread that wants the same variant waits for the first one's
+        module = _modules.get(key)
+        if module is not None and _still_true(module.__workbench__):
+            return key, module, True
+        entry = cache.get(key)
+        if entry is not None and not _still_true(entry.meta):
+            cache.discard(key)
+            entry = None
+        cached = entry is not None
+        if entry is None:
+            entry = _compile(key, unit, toolchain, scanned, include_dirs)
+        return key, _load(key, entry), cached
 
 
 def _resolve(op_or_path: str | os.PathLike[str]) -> tuple[Any, Path]:
@@ -129,7 +180,10 @@ def _resolve(op_or_path: str | os.PathLike[str]) -> tuple[Any, Path]:
     if text.endswith((".asc", ".cpp", ".cc")) or os.sep in text:
         path = Path(text).expanduser().absolute()
         if not path.is_file():
-            raise ConfigError(f"no file {path}; give the path of an .asc file or one of {', '.join(configs.specs())}")
+            raise ConfigError(
+                f"no file {path}; give the path of an .asc file or one of "
+                f"{', '.join(configs.specs())}"
+            )
         return None, path
     spec = configs.spec(text)
     return spec, spec.source
@@ -139,9 +193,13 @@ def _check_defines(defines: dict[str, Any]) -> dict[str, str]:
     out = {}
     for name, value in defines.items():
         if not re.fullmatch(r"[A-Za-z_]\w*", str(name)):
-            raise ConfigError(f"{name!r} is not the name of a macro; give defines={{'NAME': value}}")
+            raise ConfigError(
+                f"{name!r} is not the name of a macro; give defines={{'NAME': value}}"
+            )
         if name == "WB_TWIN_ARCH":
-            raise ConfigError("WB_TWIN_ARCH follows from the architecture; give arch=… in the KernelConfig")
+            raise ConfigError(
+                "WB_TWIN_ARCH follows from the architecture; give arch=… in the KernelConfig"
+            )
         text = str(int(value)) if isinstance(value, bool) else str(value)
         if "\n" in text:
             raise ConfigError(f"the value of {name} has a line break: {text!r}")
@@ -157,7 +215,15 @@ def _toolchain(backend: str) -> Toolchain:
     return cann.CannToolchain() if backend == "npu" else TwinToolchain()
 
 
-def _unit(path: Path, cfg: Any, given: dict[str, str]) -> Unit:
+def _named(parsed: source.Source, names: list[str] | None) -> tuple[source.KernelDecl, ...]:
+    if names is None:
+        return parsed.launchable
+    return tuple(k for k in parsed.launchable if k.short_name in names)
+
+
+def _unit(
+    path: Path, cfg: configs.KernelConfig, given: dict[str, str], names: list[str] | None
+) -> Unit:
     data = path.read_bytes()
     try:
         parsed = source.parse(data.decode())
@@ -165,10 +231,12 @@ def _unit(path: Path, cfg: Any, given: dict[str, str]) -> Unit:
         raise BuildError(f"{path} is not UTF-8 text: {e}", file=str(path)) from None
     except source.SourceError as e:
         line = data.decode().split("\n")[e.line - 1].rstrip()
-        raise BuildError(f"{path}:{e.line}: {e}\n{e.line:6d} | {line}", file=str(path), line=e.line) from None
+        raise BuildError(
+            f"{path}:{e.line}: {e}\n{e.line:6d} | {line}", file=str(path), line=e.line
+        ) from None
     defines = {**cfg.defines(), **given}
     constants = [n for n, v in defines.items() if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)", v)]
-    return Unit(path, data, parsed, archs.load(cfg.arch), defines, constants)
+    return Unit(path, data, parsed, _named(parsed, names), archs.load(cfg.arch), defines, constants)
 
 
 def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, includes.Includes]:
@@ -177,7 +245,10 @@ def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, in
     shared = [paths.ASCEND / "kernel_table.h", paths.ASCEND / "npu_module.cpp"]
     if toolchain.name == "twin":
         # The runtime is linked into the variant: a change in it is a change of the variant.
-        shared += [paths.TWIN / "include" / "twin" / "bind.h", *sorted((paths.TWIN / "runtime").iterdir())]
+        shared += [
+            paths.TWIN / "include" / "twin" / "bind.h",
+            *sorted((paths.TWIN / "runtime").iterdir()),
+        ]
     material = {
         "format": FORMAT,
         "backend": toolchain.name,
@@ -187,6 +258,7 @@ def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, in
         "source": includes.digest(unit.data),
         "includes": sorted(scanned.files.items()),
         "shared": [includes.digest(p.read_bytes()) for p in shared],
+        "kernels": [k.name for k in unit.kernels],
         "defines": sorted(unit.defines.items()),
         "flags": toolchain.flags(unit),
         "toolchain": toolchain.identity(),
@@ -216,13 +288,15 @@ def _object(item: Object) -> Path:
             if status != 0:
                 _refuse_full_disk(output)
                 log = cache.write_log(key, output)
-                raise compiler.build_error(f"compiling {item.source.name}", output, [str(item.source)], log)
+                raise compiler.build_error(
+                    f"compiling {item.source.name}", output, [str(item.source)], log
+                )
             entry = cache.publish(key, work, [item.name], {"what": item.name})
     return entry.path(item.name)
 
 
 def _compile(
-    key: str, unit: Unit, toolchain: Toolchain, scanned: includes.Includes, include_dirs: list
+    key: str, unit: Unit, toolchain: Toolchain, scanned: includes.Includes, include_dirs: Sequence
 ) -> cache.Entry:
     objects = [_object(item) for item in toolchain.objects()]
     log = ""
@@ -247,7 +321,9 @@ def _compile(
             "flags": toolchain.flags(unit),
             "compiler": toolchain.compiler_name,
             "log": log,
-            "more_headers": _more_headers(work / "unit.d", scanned) if scanned.macro_includes else {},
+            "more_headers": _more_headers(work / "unit.d", scanned)
+            if scanned.macro_includes
+            else {},
         }
         return cache.publish(key, work, [MODULE], meta)
 
@@ -271,15 +347,26 @@ def _more_headers(depfile: Path, scanned: includes.Includes) -> dict[str, str]:
     found = {}
     for name in names:
         path = os.path.normpath(name)
-        if path not in scanned.files and not path.startswith(("/usr/", "/opt/", str(depfile.parent))):
+        if path not in scanned.files and not path.startswith(
+            ("/usr/", "/opt/", str(depfile.parent))
+        ):
             found[path] = cache.file_digest(Path(path))
     return found
 
 
 def _load(key: str, entry: cache.Entry) -> Any:
-    """Load an entry's module under a package name of its own, so that variants live side by side."""
+    """Load an entry's module under a package name of its own, so that variants live side by
+    side."""
     name = f"workbench._variants.v{key}._C_npu"
     path = str(entry.path(MODULE))
+    if key in _modules:
+        # The loader knows a library by its path and would hand out the old one: the new one goes by
+        # another path.
+        handle, other = tempfile.mkstemp(suffix=".so")
+        os.close(handle)
+        shutil.copyfile(path, other)
+        path = other
+        atexit.register(_remove, path)
     loader = importlib.machinery.ExtensionFileLoader(name, path)
     found = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert found is not None
@@ -289,13 +376,19 @@ def _load(key: str, entry: cache.Entry) -> Any:
     except ImportError as e:
         cache.discard(key)
         raise BuildError(
-            f"the module built from {entry.meta['what']} does not load: {e}. It was removed from the cache; "
+            f"the module built from {entry.meta['what']} does not load: {e}. It was removed "
+            "from the cache; "
             "an undefined symbol means that the source declares something it does not define"
         ) from None
-    module.__workbench__ = {**entry.meta, "path": path}
+    setattr(module, "__workbench__", {**entry.meta, "path": path})  # noqa: B010
     with _lock:
         _modules[key] = module
     return module
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 def _fidelity(spec: Any, backend: str) -> dict[str, Any]:
@@ -305,7 +398,8 @@ def _fidelity(spec: Any, backend: str) -> dict[str, Any]:
 
 
 def _kernel_class(spec: Any) -> type[Kernel]:
-    """The class a shipped operator's kernels have; the spec names it, so that `build` imports no operator."""
+    """The class a shipped operator's kernels have; the spec names it, so that `build` imports no
+    operator."""
     target = spec.raw.get("python") if spec else None
     if not target:
         return Kernel

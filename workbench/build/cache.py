@@ -1,21 +1,24 @@
 """The build cache: finished folders, each found by the digest of everything that went into it.
 
     <root>/v1/<key>/…files…, meta.json     an entry, complete from the moment it exists
-    <root>/v1/tmp/<pid>-<random>/          work in progress, of no meaning to anyone else
+    <root>/v1/tmp/<pid>-<host>-<random>/   work in progress, of no meaning to anyone else
     <root>/v1/logs/<key>.log               what the compiler said, also when it failed
 
-An entry appears by one `rename` of a finished folder, so a kill in the middle of a build leaves nothing but a stale
-temporary folder, and two processes that build the same thing both succeed. There are no locks to go stale. A reader
-compares each file with the digest in `meta.json` before it is used; an entry that does not match is thrown away.
+An entry appears by one `rename` of a finished folder, so a kill in the middle of a build leaves
+nothing but a stale temporary folder, and two processes that build the same thing both succeed.
+There are no locks to go stale. A reader compares each file with the digest in `meta.json` before it
+is used; an entry that does not match is thrown away.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import json
 import os
+import platform
 import shutil
 import stat
 import tempfile
@@ -30,6 +33,10 @@ from workbench.errors import CacheError
 LAYOUT = "v1"
 DEFAULT_LIMIT = 2 * 2**30  # bytes
 STALE = 3600  # seconds after which another process's temporary folder may be removed
+
+
+class Vanished(CacheError):
+    """An entry was there and is gone: another process has cleared or trimmed the cache."""
 
 
 def root() -> Path:
@@ -55,7 +62,8 @@ def limit() -> int:
         value = -1.0
     if value <= 0:
         raise CacheError(
-            f"WORKBENCH_CACHE_LIMIT={given!r}: want a positive size such as 500M, 2G or a number of bytes"
+            f"WORKBENCH_CACHE_LIMIT={given!r}: want a positive size such as 500M, 2G or a "
+            "number of bytes"
         )
     return int(value * unit)
 
@@ -102,7 +110,8 @@ def _refuse_shared(path: Path) -> None:
         )
     if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise CacheError(
-            f"the build cache {path} can be written by others (mode {stat.filemode(info.st_mode)}). "
+            f"the build cache {path} can be written by others (mode "
+            f"{stat.filemode(info.st_mode)}). "
             f"Run `chmod go-w {path}`, or point WORKBENCH_CACHE at a folder of your own"
         )
 
@@ -110,12 +119,14 @@ def _refuse_shared(path: Path) -> None:
 def _explain(e: OSError, where: Path) -> CacheError:
     if e.errno in (errno.ENOSPC, errno.EDQUOT):
         return CacheError(
-            f"no space left for the build cache in {where}. Nothing that was built is lost. Free some space, "
+            f"no space left for the build cache in {where}. Nothing that was built is lost. "
+            "Free some space, "
             "run `workbench cache clear`, or point WORKBENCH_CACHE at another disk"
         )
     if e.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return CacheError(
-            f"the build cache {where} cannot be written: {e.strerror}. Point WORKBENCH_CACHE at a folder of your own"
+            f"the build cache {where} cannot be written: {e.strerror}. Point WORKBENCH_CACHE "
+            "at a folder of your own"
         )
     return CacheError(f"the build cache {where} cannot be used: {e}")
 
@@ -125,7 +136,8 @@ def file_digest(path: Path) -> str:
         return hashlib.blake2b(f.read(), digest_size=20).hexdigest()
 
 
-# Files this process has verified: path -> (size, mtime) at the time. Objects that every link uses are big.
+# Files this process has verified: path -> (size, mtime) at the time. Objects that every link uses
+# are big.
 _verified: dict[str, tuple[int, int]] = {}
 
 
@@ -163,9 +175,23 @@ def discard(key: str) -> None:
     """Remove the entry for `key`, if there is one; it disappears at once, not file by file."""
     folder = _folder()
     with contextlib.suppress(OSError):
-        gone = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=folder / "tmp"))
+        gone = Path(tempfile.mkdtemp(prefix=_prefix(), dir=folder / "tmp"))
         os.rename(folder / key, gone / "entry")
         shutil.rmtree(gone, ignore_errors=True)
+
+
+def _prefix() -> str:
+    return f"{os.getpid()}-{_host()}-"
+
+
+@functools.cache
+def _host() -> str:
+    """Where a process id means something: a home folder may be shared by machines and containers."""
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return hashlib.blake2b(f"{platform.node()} {space}".encode(), digest_size=4).hexdigest()
 
 
 @contextlib.contextmanager
@@ -177,7 +203,7 @@ def workspace() -> Iterator[Path]:
     """
     folder = _folder()
     try:
-        work = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=folder / "tmp"))
+        work = Path(tempfile.mkdtemp(prefix=_prefix(), dir=folder / "tmp"))
     except OSError as e:
         raise _explain(e, folder) from e
     try:
@@ -193,7 +219,8 @@ def workspace() -> Iterator[Path]:
 def publish(key: str, work: Path, names: list[str], meta: dict[str, Any]) -> Entry:
     """Make the files `names` of the workspace `work` the entry for `key`.
 
-    If another process was faster, its entry is taken. What else lies in `work` is not part of the entry.
+    If another process was faster, its entry is taken. What else lies in `work` is not part of the
+    entry.
 
     Raises:
         CacheError: The disk is full; nothing of the entry is left then.
@@ -223,10 +250,13 @@ def publish(key: str, work: Path, names: list[str], meta: dict[str, Any]) -> Ent
                     return other
     except OSError as e:
         raise _explain(e, folder) from e
-    trim()
+    trim(keep=key)
     entry = get(key)
     if entry is None:
-        raise CacheError(f"the entry {key} of the build cache {folder} was removed while it was made; build again")
+        raise Vanished(
+            f"the entry {key} of the build cache {folder} was removed while it was made; build "
+            "again"
+        )
     return entry
 
 
@@ -240,10 +270,16 @@ def write_log(key: str, text: str) -> str | None:
     """Keep a compiler's output; returns its path, or None when it could not be written."""
     try:
         folder = _folder() / "logs"
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as f:
-            f.write(text)
-        os.replace(f.name, folder / f"{key}.log")
+        handle, name = tempfile.mkstemp(dir=folder)
     except OSError:
+        return None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as f:
+            f.write(text)
+        os.replace(name, folder / f"{key}.log")
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
         return None
     return str(folder / f"{key}.log")
 
@@ -263,8 +299,10 @@ def _entries(folder: Path) -> list[tuple[float, int, str]]:
     return found
 
 
-def trim() -> int:
+def trim(keep: str = "") -> int:
     """Remove the entries used longest ago until the cache is within its limit; returns how many.
+
+    The newest entry and `keep` stay, whatever their size.
 
     A module that a process has loaded stays usable there after its file is removed.
     """
@@ -273,17 +311,22 @@ def trim() -> int:
     total = sum(size for _, size, _ in entries)
     most = limit()
     removed = 0
-    for _, size, key in entries[:-1]:  # the newest stays, whatever its size
+    for _, size, key in entries[:-1]:
         if total <= most:
             break
+        if key == keep:
+            continue
         discard(key)
         total -= size
         removed += 1
     _remove_stale(folder / "tmp", STALE)
-    logs = sorted(os.scandir(folder / "logs"), key=lambda f: f.stat().st_mtime)
-    for log in logs[:-200]:
+    logs = []
+    for log in os.scandir(folder / "logs"):
+        with contextlib.suppress(OSError):  # another process may remove it meanwhile
+            logs.append((log.stat().st_mtime, log.path))
+    for _, path in sorted(logs)[:-200]:
         with contextlib.suppress(OSError):
-            os.unlink(log.path)
+            os.unlink(path)
     return removed
 
 
@@ -291,12 +334,12 @@ def _remove_stale(folder: Path, age: float) -> None:
     now = time.time()
     for item in os.scandir(folder):
         try:
-            pid = int(item.name.split("-", 1)[0])
-            alive = _alive(pid)
+            pid, host = item.name.split("-")[:2]
+            alive = host != _host() or _alive(int(pid))
             old = now - item.stat().st_mtime > age
         except (ValueError, OSError):
             continue
-        if not alive or (old and pid != os.getpid()):
+        if not alive or (old and not item.name.startswith(_prefix())):
             shutil.rmtree(item.path, ignore_errors=True)
 
 

@@ -1,7 +1,7 @@
 """The toolchain for real NPUs: bisheng from a CANN installation.
 
-Nobody has run this on a device for this project: its command lines follow the vendor's documentation and are tested
-against a stand-in that records them.
+Nobody has run this on a device for this project: its command lines follow the vendor's
+documentation and are tested against a stand-in that records them.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class Cann:
 def find_cann() -> Cann | None:
     """The CANN installation that would be used, or None.
 
-    Looks at $ASCEND_HOME_PATH, then $ASCEND_TOOLKIT_HOME, then the default home; in each for bisheng in `bin`,
-    `tools/ccec_compiler/bin` and `<machine>-linux/ccec_compiler/bin`.
+    Looks at $ASCEND_HOME_PATH, then $ASCEND_TOOLKIT_HOME, then the default home; in each for
+    bisheng in `bin`, `tools/ccec_compiler/bin` and `<machine>-linux/ccec_compiler/bin`.
     """
     places = [(os.environ.get(n), f"${n}") for n in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")]
     places.append((DEFAULT_HOME, "the default home"))
     for given, found_by in places:
         if not given:
             continue
-        home = Path(given)
+        home = Path(given).absolute()  # the compiler runs in another folder
         for folder in (
             home / "bin",
             home / "tools" / "ccec_compiler" / "bin",
@@ -75,7 +75,8 @@ class CannToolchain:
         if found is None:
             raise MissingError(
                 "backend 'npu' needs CANN's bisheng compiler; none was found in $ASCEND_HOME_PATH, "
-                f"$ASCEND_TOOLKIT_HOME or {DEFAULT_HOME}. Install CANN 8.5 or newer and source its set_env.sh, "
+                f"$ASCEND_TOOLKIT_HOME or {DEFAULT_HOME}. Install CANN 8.5 or newer and source "
+                "its set_env.sh, "
                 "or use backend='twin'"
             )
         self.cann = found
@@ -87,7 +88,11 @@ class CannToolchain:
         return f"{self.bisheng.version} ({self.bisheng.path}, {self.cann.found_by})"
 
     def identity(self) -> dict[str, Any]:
-        return {"compiler": self.bisheng.identity, "home": str(self.cann.home)}
+        return {
+            "compiler": self.bisheng.identity,
+            "host compiler": self.cxx.identity,
+            "home": str(self.cann.home),
+        }
 
     def include_folders(self) -> list[Path]:
         return [paths.ASCEND]
@@ -111,12 +116,12 @@ class CannToolchain:
     def text(self, unit: Unit) -> str:
         # The user's file goes through as it is; only the kernel table follows it.
         shown = str(unit.path).replace("\\", "\\\\").replace('"', '\\"')
-        table = source.launchers(unit.source.launchable, unit.constants, self.name, unit.arch.name)
+        table = source.launchers(unit.kernels, unit.constants, self.name, unit.arch.name, shown)
         return f'#include "{shown}"\n#line 1 "<kernel table>"\n{table}'
 
     def commands(self, unit: Unit, work: Path, objects: list[Path]) -> list[list[str]]:
         path = work / "unit.asc"
-        path.write_text(self.text(unit))
+        path.write_text(self.text(unit), "utf-8")
         rpaths = [f"-Wl,-rpath,{p}" for p in self.cann.libraries]
         search = [f"-L{p}" for p in self.cann.libraries]
         return [
@@ -145,7 +150,8 @@ class CannToolchain:
 
 
 def device_reasons() -> list[str]:
-    """Why the npu backend cannot run here; empty when it can. Imports neither torch nor torch_npu."""
+    """Why the npu backend cannot run here; empty when it can. Imports neither torch nor
+    torch_npu."""
     import importlib.util
 
     reasons = []

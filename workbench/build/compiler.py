@@ -27,6 +27,7 @@ _HIDDEN_INPUTS = (
     "COMPILER_PATH",
     "GCC_EXEC_PREFIX",
     "LIBRARY_PATH",
+    "LD_RUN_PATH",
     "DEPENDENCIES_OUTPUT",
     "SUNPRO_DEPENDENCIES",
     "CCC_OVERRIDE_OPTIONS",
@@ -35,7 +36,8 @@ _HIDDEN_INPUTS = (
 
 @dataclass(frozen=True)
 class Compiler:
-    """A compiler command. `command` may have several words ("ccache g++"); `path` is the last program's."""
+    """A compiler command. `command` may have several words ("ccache g++"); `path` is the last
+    program's."""
 
     command: tuple[str, ...]
     path: str
@@ -52,6 +54,11 @@ class Compiler:
             else:
                 marks.append((word, 0, 0))
         return tuple(marks)
+
+    @property
+    def is_clang(self) -> bool:
+        """Whether it takes clang's flags, told from its name or the name of what it links to."""
+        return any("clang" in Path(p).name for p in (self.path, os.path.realpath(self.path)))
 
     @property
     def version(self) -> str:
@@ -78,12 +85,17 @@ def find_cxx() -> Compiler:
     """
     given = os.environ.get("CXX", "").strip()
     if given:
-        words = shlex.split(given)
+        try:
+            words = [os.path.abspath(w) if w.startswith(".") else w for w in shlex.split(given)]
+        except ValueError as e:
+            raise MissingError(f"CXX={given!r} cannot be read as a command: {e}") from None
         missing = next((w for w in words if not w.startswith("-") and not shutil.which(w)), None)
         if missing is None:
-            return Compiler(tuple(words), shutil.which(words[-1]) or words[-1])
+            program = [w for w in words if not w.startswith("-")][-1]
+            return Compiler(tuple(words), shutil.which(program) or program)
         raise MissingError(
-            f"CXX={given!r}: {missing} is not on PATH. Set CXX to a C++17 compiler, or unset it to use g++"
+            f"CXX={given!r}: {missing} is not on PATH. Set CXX to a C++17 compiler, or unset "
+            "it to use g++"
         )
     for name in ("g++", "clang++", "c++"):
         found = shutil.which(name)
@@ -112,7 +124,8 @@ def cpu_identity() -> str:
 def run(command: Sequence[str], cwd: Path) -> tuple[int, str]:
     """Run a compiler in `cwd`; returns (exit status, what it printed).
 
-    The environment is the caller's without the variables that add hidden include or library folders.
+    The environment is the caller's without the variables that add hidden include or library
+    folders.
     """
     env = {k: v for k, v in os.environ.items() if k not in _HIDDEN_INPUTS}
     env.update(LC_ALL="C", TMPDIR=str(cwd))
@@ -135,57 +148,69 @@ def run(command: Sequence[str], cwd: Path) -> tuple[int, str]:
     return done.returncode, done.stdout.decode(errors="replace")
 
 
-_ERROR = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$")
+_ERROR = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$"
+)
+_MACRO = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? note: in expansion of macro"
+)
 _CONTEXT = re.compile(
-    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)?\s+(?:required from|note: in instantiation|in .constexpr. expansion)"
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)?\s+"
+    r"(?:required from|note: in instantiation|in .constexpr. expansion)"
 )
 
 
-def build_error(what: str, output: str, user_files: Iterable[str], log_path: str | None) -> BuildError:
+def build_error(
+    what: str, output: str, user_files: Iterable[str], log_path: str | None
+) -> BuildError:
     """The BuildError for a failed compilation: the first error, at the user's own line.
 
     An error inside a header of ours is placed at the line of the user's file that led there.
     """
-    mine = {os.path.normpath(f) for f in user_files}
-    first = None
-    before: tuple[str, int] | None = None  # the last line of the user's that gcc names before the error
-    for text in output.split("\n"):
-        context = _CONTEXT.match(text)
-        error = _ERROR.match(text)
-        if context and os.path.normpath(context["file"]) in mine:
-            place = (context["file"], int(context["line"]))
-            if first is None:
-                before = place
-            elif first[1] is None:
-                first = (first[0], place)  # clang names it after the error
-        elif error and first is None:
-            own = os.path.normpath(error["file"]) in mine
-            first = (error["text"], (error["file"], int(error["line"])) if own else before)
-        elif error:
-            break
-    if first is None:
+    text, place = _first_error(output, {os.path.normpath(f) for f in user_files})
+    if text is None:
         tail = "\n".join(output.strip().split("\n")[-12:])
         message = f"{what} failed:\n{tail}"
-        place = None
+    elif place is None:
+        message = f"{what} failed: {text}"
     else:
-        message, place = f"{what} failed: {first[0]}", first[1]
-    if place:
-        file, line = os.path.normpath(place[0]), place[1]
-        message = f"{file}:{line}: {first[0]}\n{_source_line(file, line)}"  # type: ignore[index]
+        message = f"{place[0]}:{place[1]}: {text}\n{_source_line(*place)}"
     if log_path:
         message += f"\n(the compiler's full output: {log_path})"
     return BuildError(
         message,
-        file=os.path.normpath(place[0]) if place else None,
+        file=place[0] if place else None,
         line=place[1] if place else None,
         log=output,
         log_path=log_path,
     )
 
 
+def _first_error(output: str, mine: set[str]) -> tuple[str | None, tuple[str, int] | None]:
+    """(text of the first error, the user's file and line it belongs to); None for what is not there."""
+    text: str | None = None
+    place: tuple[str, int] | None = None
+    context: tuple[str, int] | None = None
+    for line in output.split("\n"):
+        # gcc names the user's line after the error where a macro of ours expands to what is wrong.
+        step = _CONTEXT.match(line) or (_MACRO.match(line) if text is not None else None)
+        error = _ERROR.match(line)
+        if step and os.path.normpath(step["file"]) in mine:
+            context = (os.path.normpath(step["file"]), int(step["line"]))
+            if text is not None and place is None:
+                place = context  # clang names the user's line after the error
+        elif error and text is None:
+            file = os.path.normpath(error["file"])
+            text = error["text"]
+            place = (file, int(error["line"])) if file in mine else context  # gcc: before it
+        elif error:
+            break
+    return text, place
+
+
 def _source_line(file: str, line: int) -> str:
     try:
-        text = Path(file).read_text(errors="replace").split("\n")[line - 1]
+        text = Path(file).read_text("utf-8", errors="replace").split("\n")[line - 1]
     except (OSError, IndexError):
         return ""
     return f"{line:6d} | {text.rstrip()}"

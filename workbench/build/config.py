@@ -1,7 +1,8 @@
 """Kernel configurations, and the specs that say which ones a kernel takes.
 
-A spec (`csrc/ascend/<op>_ascend.json`, beside the `.asc`) lists the kernel's build-time constants, the UB buffers it
-reserves per input dtype, and its entries. Everything that can be refused before compiling is refused here.
+A spec (`csrc/ascend/<op>_ascend.json`, beside the `.asc`) lists the kernel's build-time constants,
+the UB buffers it reserves per input dtype, and its entries. Everything that can be refused before
+compiling is refused here.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class KernelConfig:
         for name, value in constants.items():
             if name != name.lower() or not name.isidentifier():
                 raise ConfigError(
-                    f"constant {name!r}: constants are given by lower-case names, as tile_length=1024"
+                    f"constant {name!r}: constants are given by lower-case names, as "
+                    "tile_length=1024"
                 )
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ConfigError(
@@ -68,7 +70,8 @@ class KernelConfig:
                 if key == name:
                     return value
         raise AttributeError(
-            f"this KernelConfig does not set {name!r} (the kernel's default applies when it is built)"
+            f"this KernelConfig does not set {name!r} (the kernel's default applies when it is "
+            "built)"
         )
 
     def replace(self, **changes: Any) -> KernelConfig:
@@ -117,6 +120,14 @@ class Spec:
         """Input dtypes with an entry: ("fp32", "bf16", "fp16")."""
         return tuple(dict.fromkeys(entry["in"] for entry in self.raw["entries"]))
 
+    def kernels(self, dtype: str) -> list[str]:
+        """Names of the kernels that take inputs of `dtype`."""
+        return [entry["kernel"] for entry in self.raw["entries"] if entry["in"] == dtype]
+
+    def dtype_of(self, kernel: str) -> str:
+        """Input dtype of the kernel of that name."""
+        return next(entry["in"] for entry in self.raw["entries"] if entry["kernel"] == kernel)
+
     def entry(self, dtype: str, out_dtype: str) -> str:
         """Name of the kernel for these dtypes.
 
@@ -162,6 +173,11 @@ class Spec:
                 high = middle - 1
         return low * step
 
+    def fits(self, config: KernelConfig, dtype: str) -> bool:
+        """Whether the kernel's buffers for inputs of `dtype` fit into the UB."""
+        tile = getattr(config, self.raw["ub"]["tile"].lower())
+        return self.ub_bytes(dtype, tile) <= archs.load(config.arch).ub_bytes
+
     def check(self, config: KernelConfig, dtype: str | None = None) -> None:
         """Refuse what cannot work, before anything is compiled.
 
@@ -174,7 +190,8 @@ class Spec:
         """
         if config.arch not in self.raw["archs"]:
             raise ConfigError(
-                f"{self.op} does not run on {config.arch}; it runs on {', '.join(self.raw['archs'])}"
+                f"{self.op} does not run on {config.arch}; it runs on "
+                f"{', '.join(self.raw['archs'])}"
             )
         for name, rule in self.raw["constants"].items():
             self._check_range(config, name, rule, dtype)

@@ -1,9 +1,9 @@
 """Which files a source includes, found by reading rather than by asking the compiler.
 
-The build key needs the contents of every header before anything is compiled. The scan follows `#include "x"` and
-`#include <x>` through the given folders (also in branches that the preprocessor would skip), so that a header that
-newly shadows another is seen. What it cannot follow, `#include MACRO`, is reported; the builder then adds what the
-compiler itself says it has read.
+The build key needs the contents of every header before anything is compiled. The scan follows
+`#include "x"` and `#include <x>` through the given folders (also in branches that the preprocessor
+would skip), so that a header that newly shadows another is seen. What it cannot follow, `#include
+MACRO`, is reported; the builder then adds what the compiler itself says it has read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _INCLUDE = re.compile(
-    rb'^[ \t]*#[ \t]*(?:include|include_next|import)[ \t]*(?:(?P<q>"[^"\n]+")|(?P<a><[^>\n]+>)|(?P<m>\w[^\n]*))'
+    rb"^[ \t]*(?:#|%:)[ \t]*(?:include|import)(?P<next>_next)?\b[ \t]*"
+    rb'(?:(?P<q>"[^"\n]+")|(?P<a><[^>\n]+>)|(?P<m>[^\n]*))'
     rb'|__has_include[ \t]*\([ \t]*(?:(?P<hq>"[^"\n]+")|(?P<ha><[^>\n]+>))',
     re.MULTILINE,
 )
@@ -29,10 +30,11 @@ def digest(data: bytes) -> str:
 
 @functools.lru_cache(maxsize=512)
 def _scan(data: bytes) -> tuple[tuple[tuple[str, bool], ...], bool]:
-    """(name, quoted) of each include in `data`, and whether one is a macro."""
+    """(name, quoted) of each include in `data`, and whether there is one that only a compiler can
+    follow."""
     found, macro = [], False
     for m in _INCLUDE.finditer(data):
-        if m["m"]:
+        if m["m"] is not None or m["next"]:
             macro = True
             continue
         text = (m["q"] or m["a"] or m["hq"] or m["ha"]).decode(errors="replace")
@@ -49,25 +51,26 @@ class Includes:
 
 
 def scan(data: bytes, folder: Path, quote: Iterable[Path], angle: Iterable[Path]) -> Includes:
-    """Everything that `data`, a source that lies in `folder`, includes, directly or through headers.
+    """Everything that `data`, a source that lies in `folder`, includes, directly or through
+    headers.
 
     Args:
         data: The source's bytes.
         folder: Where a quoted include is looked up first.
         quote: Folders for quoted includes (`-iquote`).
-        angle: Folders for both kinds (`-I`). Files found nowhere are the compiler's own and are left out:
-            the compiler's identity stands for them.
+        angle: Folders for both kinds (`-I`). Files found nowhere are the compiler's own and are
+            left out: the compiler's identity stands for them.
     """
     result = Includes()
-    angle = [os.fspath(p) for p in angle]
-    quote = [os.fspath(p) for p in quote]
+    for_angle = [os.fspath(p) for p in angle]
+    for_quote = [os.fspath(p) for p in quote]
     todo = [(data, os.fspath(folder))]
     while todo:
         text, where = todo.pop()
         names, macro = _scan(text)
         result.macro_includes |= macro
         for name, quoted in names:
-            for base in [where, *quote, *angle] if quoted else angle:
+            for base in [where, *for_quote, *for_angle] if quoted else for_angle:
                 path = os.path.normpath(os.path.join(base, name))
                 if path in result.files:
                     break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,9 @@ MAX_BLOCKS = 65535
 class KernelInfo(Result):
     """Where a kernel came from: the evidence that belongs beside every figure made with it.
 
-    `seconds` is the time this call of `build` took, `cached` whether nothing had to be compiled, `fidelity` the twin's
-    weakest tag on the kernel's path with its assumptions ("not stated" for a kernel without a spec).
+    `seconds` is the time this call of `build` took, `cached` whether nothing had to be compiled,
+    `entries` the kernels that were compiled with it, `fidelity` the twin's weakest tag on the
+    kernel's path with its assumptions ("not stated" for a kernel without a spec).
     """
 
     name: str
@@ -32,6 +33,7 @@ class KernelInfo(Result):
     cached: bool
     log: str
     path: str
+    entries: list[str]
     source: str
     source_digest: str
     key: str
@@ -42,24 +44,37 @@ class KernelInfo(Result):
 
     def rows(self) -> list[dict[str, Any]]:
         shown = {**self.to_dict(), **{f"-D {k}": v for k, v in self.defines.items()}}
+        shown["entries"] = ", ".join(self.entries)
         for name in ("log", "flags", "defines", "fidelity", "name"):
             shown.pop(name)
         return [{"what": k, "value": v} for k, v in shown.items()]
 
 
 class Kernel:
-    """A loaded variant of an `.asc` file. Made by `workbench.build`; not to be constructed directly.
+    """A loaded variant of an `.asc` file. Made by `workbench.build`; not to be constructed
+    directly.
+
+    A shipped kernel's entries are compiled per input dtype, those that were not asked for when they
+    are first used, so that a rebuild costs what is looked at. All kernels of any other file are
+    compiled at once.
 
     Attributes:
         info: KernelInfo.
         config: The complete KernelConfig it was built with.
-        module: The loaded `_C_npu` extension module.
+        module: The `_C_npu` extension module loaded first.
         spec: The kernel's spec, or None for a file that is not shipped.
-        last_ub_bytes: Bytes of UB the hungriest block of the last launch had reserved (twin; 0 before a launch).
+        last_ub_bytes: Bytes of UB the hungriest block of the last launch had reserved (twin; 0
+            before a launch).
     """
 
     def __init__(
-        self, module: Any, info: KernelInfo, config: KernelConfig, spec: Spec | None, again: Any
+        self,
+        module: Any,
+        info: KernelInfo,
+        config: KernelConfig,
+        spec: Spec | None,
+        again: Callable[[KernelConfig], Kernel],
+        load: Callable[[str], Any],
     ) -> None:
         self.module = module
         self.info = info
@@ -67,11 +82,31 @@ class Kernel:
         self.spec = spec
         self.last_ub_bytes = 0
         self._again = again
+        self._load = load
+        self._modules = dict.fromkeys(module.kernels(), module)
 
     @property
     def kernels(self) -> dict[str, list[tuple[str, str, str]]]:
-        """The launchable kernels: {name: [(parameter, C++ type, kind)]}; kind is p, i, u, f or b."""
-        return self.module.kernels()
+        """The launchable kernels: {name: [(parameter, C++ type, kind)]}; kind is p, i, u, f or b.
+
+        Compiles the entries that were not used so far.
+        """
+        names = [e["kernel"] for e in self.spec.raw["entries"]] if self.spec else self._modules
+        return {name: self._module(name).kernels()[name] for name in names}
+
+    def _module(self, name: str) -> Any:
+        """The module that has the kernel `name`, compiled if need be."""
+        if name not in self._modules:
+            known = (
+                [e["kernel"] for e in self.spec.raw["entries"]] if self.spec else [*self._modules]
+            )
+            if name not in known:
+                raise InputError(
+                    f"{self.info.name} has no kernel {name!r}; it has {', '.join(known) or 'none'}"
+                )
+            module = self._load(name)
+            self._modules.update(dict.fromkeys(module.kernels(), module))
+        return self._modules[name]
 
     @property
     def constants(self) -> dict[str, int]:
@@ -79,7 +114,8 @@ class Kernel:
         return self.module.constants()
 
     def rebuild(self, *, arch: str | None = None, **constants: int) -> Kernel:
-        """The same source with other constants (lower-case names) or another architecture: a new kernel.
+        """The same source with other constants (lower-case names) or another architecture: a new
+        kernel.
 
         Example:
             >>> kernel.rebuild(tile_length=64).constants["TILE_LENGTH"]     # doctest: +SKIP
@@ -101,9 +137,10 @@ class Kernel:
         Args:
             name: A name from `.kernels`.
             blocks: How many blocks, 1 to 65535.
-            *args: One per parameter: a contiguous tensor (or None for a null address) for an address, a Python number
-                for a scalar.
-            threads: Twin only: host threads the blocks are spread over; 0: one per core. Never changes a bit.
+            *args: One per parameter: a contiguous tensor (or None for a null address) for an
+                address, a Python number for a scalar.
+            threads: Twin only: host threads the blocks are spread over; 0: one per core. Never
+                changes a bit.
             block_ids: Twin only: run just these of the `blocks` blocks.
 
         Raises:
@@ -116,20 +153,21 @@ class Kernel:
             block_ids = [int(i) for i in block_ids]
             bad = [i for i in block_ids if not 0 <= i < blocks]
             if bad:
-                raise InputError(f"block_ids {bad[:3]} are not among the {blocks} blocks (0 to {blocks - 1})")
+                raise InputError(
+                    f"block_ids {bad[:3]} are not among the {blocks} blocks (0 to {blocks - 1})"
+                )
         if self.info.backend == "npu":
             if block_ids is not None:
                 raise InputError("block_ids works on the twin only: a device runs every block")
             stream = _npu_stream()
         else:
             stream = 0
-        plain = [self._address(a) if hasattr(a, "data_ptr") else (0 if a is None else a) for a in args]
+        plain = [
+            self._address(a) if hasattr(a, "data_ptr") else (0 if a is None else a) for a in args
+        ]
+        module = self._module(name)
         try:
-            report = self.module.launch(
-                name, blocks, stream, plain, threads or _threads(), block_ids
-            )
-        except KeyError as e:
-            raise InputError(f"{self.info.name}: {e.args[0]}") from None
+            report = module.launch(name, blocks, stream, plain, threads or _threads(), block_ids)
         except TypeError as e:
             raise InputError(f"{self.info.name}: {e}") from None
         self.last_ub_bytes = report["ub_bytes"]
@@ -147,19 +185,22 @@ class Kernel:
         wanted = "npu" if self.info.backend == "npu" else "cpu"
         if tensor.device.type != wanted:
             raise InputError(
-                f"a tensor on {tensor.device}; a kernel built for the {self.info.backend} backend takes tensors on {wanted}"
+                f"a tensor on {tensor.device}; a kernel built for the {self.info.backend} "
+                f"backend takes tensors on {wanted}"
             )
         if not tensor.is_contiguous():
             raise InputError(
-                f"a tensor of shape {tuple(tensor.shape)} and strides {tensor.stride()} is not contiguous; "
+                f"a tensor of shape {tuple(tensor.shape)} and strides {tensor.stride()} is not "
+                "contiguous; "
                 "a kernel sees only its first address. Pass tensor.contiguous()"
             )
         return tensor.data_ptr()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise WorkbenchError(
-            f"{self.info.name} has no operator of its own; call .launch(name, blocks, *args) with a name from "
-            f"{', '.join(self.kernels) or 'nothing: the file has no kernel'}"
+            f"{self.info.name} has no operator of its own; call .launch(name, blocks, *args) "
+            "with a name from "
+            f"{', '.join(self._modules) or 'nothing: the file has no kernel'}"
         )
 
     def __repr__(self) -> str:
@@ -176,7 +217,8 @@ def _threads() -> int:
 
 
 def _npu_stream() -> int:
-    """The current stream of torch_npu, its task queue flushed: what torch has queued must run before the kernel."""
+    """The current stream of torch_npu, its task queue flushed: what torch has queued must run
+    before the kernel."""
     import torch_npu
 
     stream = torch_npu.npu.current_stream()

@@ -1,7 +1,9 @@
-"""The source pass: what has to be known of an `.asc` file, and what has to be rewritten, before a C++ compiler sees it.
+"""The source pass: what has to be known of an `.asc` file, and what has to be rewritten, before a
+C++ compiler sees it.
 
-It is not a C++ parser. It finds `__global__` functions with their parameters and namespaces, and the launch syntax
-`kernel<<<blocks, l2ctrl, stream>>>(…)`, in text whose comments and literals are blanked out. Line numbers never change.
+It is not a C++ parser. It finds `__global__` functions with their parameters and namespaces, and
+the launch syntax `kernel<<<blocks, l2ctrl, stream>>>(…)`, in text whose comments and literals are
+blanked out. Line numbers never change.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ _LITERALS = re.compile(
     r"""//[^\n]*|/\*.*?\*/|R"(?P<d>[^()\s\\]{0,16})\(.*?\)(?P=d)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])'(?:\\.|[^'\\\n])+'""",
     re.DOTALL,
 )
-_KERNEL = re.compile(r"\b__global__\b(?P<words>[^;{}()]*?(?:\(\([^()]*\)\)[^;{}()]*?)*)\bvoid\s+(?P<name>\w+)\s*\(")
+_KERNEL = re.compile(
+    r"\b__global__\b(?P<words>[^;{}()]*?(?:\(\([^()]*\)\)[^;{}()]*?)*)\bvoid\s+(?P<name>\w+)\s*\("
+)
 _LAUNCH = re.compile(r"(?P<callee>(?:::)?[A-Za-z_]\w*(?:\s*::\s*\w+)*(?:\s*<[^<>;(){}]*>)?)\s*<<<")
 
 
@@ -38,7 +42,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class KernelDecl:
-    """A `__global__` function: `name` with its namespaces, its parameters, whether it is a template."""
+    """A `__global__` function: `name` with its namespaces, its parameters, whether it is a
+    template."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -147,7 +152,9 @@ def _namespaces(blanked: str, at: int) -> list[str]:
 
 
 def _is_template(blanked: str, at: int) -> bool:
-    before = re.sub(r'(extern\s*|__attribute__\s*\(\(.*?\)\)\s*|\[\[.*?\]\]\s*)+$', "", blanked[:at].rstrip())
+    before = re.sub(
+        r"(extern\s*|__attribute__\s*\(\(.*?\)\)\s*|\[\[.*?\]\]\s*)+$", "", blanked[:at].rstrip()
+    )
     before = before.rstrip()
     if not before.endswith(">"):
         return False
@@ -182,7 +189,9 @@ def parse(text: str) -> Source:
             _parameter(p, i, line) for i, p in enumerate(_split(blanked[open_at + 1 : close_at]))
         )
         name = "::".join([*_namespaces(blanked, m.start()), m["name"]])
-        kernels.setdefault(name, KernelDecl(name, parameters, line, _is_template(blanked, m.start())))
+        kernels.setdefault(
+            name, KernelDecl(name, parameters, line, _is_template(blanked, m.start()))
+        )
     has_main = re.search(r"\b(?:int|auto)\s+main\s*\(", blanked) is not None
     return Source(_rewrite_launches(text, blanked), tuple(kernels.values()), has_main)
 
@@ -208,7 +217,9 @@ def _rewrite_launches(text: str, blanked: str) -> str:
     return "".join(out)
 
 
-def launchers(kernels: tuple[KernelDecl, ...], constants: list[str], backend: str, arch: str) -> str:
+def launchers(
+    kernels: tuple[KernelDecl, ...], constants: list[str], backend: str, arch: str
+) -> str:
     """C++ text of the kernel table (`csrc/ascend/kernel_table.h`) for these kernels.
 
     `constants` are names of integer macros whose values the compiler writes into the table.
@@ -222,14 +233,17 @@ def launchers(kernels: tuple[KernelDecl, ...], constants: list[str], backend: st
         name = f"::{kernel.name}"
         if backend == "twin":
             lines.append(
-                f"void wb_body_{i}(void *context) {{ const uint64_t *args = static_cast<uint64_t *>(context); "
+                f"void wb_body_{i}(void *context) "
+                f"{{ const uint64_t *args = static_cast<uint64_t *>(context); "
                 f"(void)args; {name}({arguments}); }}"
             )
             call = f"::twin::bound_launch(launch, args, report, wb_body_{i});"
         else:
-            call = f"(void)args; (void)report; {name}<<<launch->blocks, nullptr, launch->stream>>>({arguments});"
+            launch = "<<<launch->blocks, nullptr, launch->stream>>>"
+            call = f"(void)args; (void)report; {name}{launch}({arguments});"
         lines.append(
-            f"void wb_launch_{i}(const wb_launch *launch, const uint64_t *args, wb_report *report) {{ {call} }}"
+            f"void wb_launch_{i}(const wb_launch *launch, const uint64_t *args, wb_report "
+            f"*report) {{ {call} }}"
         )
         rows = ", ".join(_row(p) for p in kernel.parameters) or '{"", "", 0, 0}'
         lines.append(f"const wb_parameter wb_parameters_{i}[] = {{{rows}}};")

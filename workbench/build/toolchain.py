@@ -1,7 +1,7 @@
 """What a toolchain is: how a kernel file becomes a `_C_npu` module on one backend.
 
-Both toolchains make the same three parts: a unit made of the user's `.asc` and the generated kernel table, the
-pybind11 object (`npu_module.cpp`, cached), and what else the backend links.
+Both toolchains make the same three parts: a unit made of the user's `.asc` and the generated kernel
+table, the pybind11 object (`npu_module.cpp`, cached), and what else the backend links.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from workbench import paths
 from workbench.build import includes
 from workbench.build.arch import Arch
-from workbench.build.source import Source
+from workbench.build.source import KernelDecl, Source
 
 MODULE = "_C_npu.so"
 
@@ -23,12 +23,14 @@ MODULE = "_C_npu.so"
 class Unit:
     """One kernel file to be built: where it lies, what is in it, and the macros it is built with.
 
-    `constants` are the macros whose values go into the module's table of constants.
+    `kernels` are those the module can launch (the twin compiles no other), `constants` the macros
+    whose values go into the module's table of constants.
     """
 
     path: Path
     data: bytes
     source: Source
+    kernels: tuple[KernelDecl, ...]
     arch: Arch
     defines: dict[str, str]
     constants: list[str]
@@ -107,7 +109,8 @@ def python_include_flags() -> list[str]:
 
 
 def module_object(command: list[str], identity: Any) -> Object:
-    """The pybind11 part of every module, compiled by `command` (a C++17 compiler with its flags)."""
+    """The pybind11 part of every module, compiled by `command` (a C++17 compiler with its
+    flags)."""
     source = paths.ASCEND / "npu_module.cpp"
     return Object(
         name="npu_module.o",

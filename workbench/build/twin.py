@@ -1,9 +1,10 @@
-"""The twin's toolchain: the same `.asc` bytes compiled for the CPU by g++ or clang++ against csrc/twin."""
+"""The twin's toolchain: the same `.asc` bytes compiled for the CPU by g++ or clang++ against
+csrc/twin."""
 
 from __future__ import annotations
 
-import functools
 import platform
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from workbench import paths
 from workbench.build import compiler, source
 from workbench.build.toolchain import MODULE, Object, Unit, module_object
 
-# -ffp-contract=off: products and sums round separately. -fno-gnu-unique and hidden visibility: variants that live side
-# by side in one process share no symbol.
+# -ffp-contract=off: products and sums round separately. -fno-gnu-unique and hidden visibility:
+# variants that live side by side in one process share no symbol.
 BASE = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno"]
 RUNTIME = ("vector", "ub", "launch")
 
@@ -40,7 +41,7 @@ class TwinToolchain:
         return {
             "compiler": self.cxx.identity,
             "cpu": compiler.cpu_identity(),
-            "flags": [*BASE, *self._tuning("-O2")],
+            "flags": [*BASE, *self._tuning("-O2"), *_linker()],
         }
 
     def include_folders(self) -> list[Path]:
@@ -49,7 +50,9 @@ class TwinToolchain:
     def flags(self, unit: Unit) -> list[str]:
         return [
             *BASE,
-            *self._tuning("-O1"),  # the arithmetic is in the runtime; more only costs time to rebuild
+            *self._tuning(
+                "-O1"
+            ),  # the arithmetic is in the runtime; more only costs time to rebuild
             f"-DWB_TWIN_ARCH={unit.arch.number}",
             *unit.define_flags,
         ]
@@ -57,7 +60,7 @@ class TwinToolchain:
     def _tuning(self, level: str) -> list[str]:
         # Without contraction the instruction set does not change a bit, so the CPU's own is used.
         flags = [level, "-mcpu=native" if platform.machine() == "aarch64" else "-march=native"]
-        if "clang" not in Path(self.cxx.path).name:
+        if not self.cxx.is_clang:
             flags.append("-fno-gnu-unique")
         return flags
 
@@ -82,12 +85,12 @@ class TwinToolchain:
 
     def text(self, unit: Unit) -> str:
         shown = str(unit.path).replace("\\", "\\\\").replace('"', '\\"')
-        table = source.launchers(unit.source.launchable, unit.constants, self.name, unit.arch.name)
+        table = source.launchers(unit.kernels, unit.constants, self.name, unit.arch.name, shown)
         return f'#line 1 "{shown}"\n{unit.source.text}\n#line 1 "<kernel table>"\n{table}'
 
     def commands(self, unit: Unit, work: Path, objects: list[Path]) -> list[list[str]]:
         path = work / "unit.cpp"
-        path.write_text(self.text(unit))
+        path.write_text(self.text(unit), "utf-8")
         return [
             [
                 *self.cxx.command,
@@ -97,12 +100,12 @@ class TwinToolchain:
                 "-iquote",
                 str(unit.path.parent),
                 *self._folders(),
-                "-MD",
+                "-MMD",
                 "-MF",
                 str(work / "unit.d"),
                 "-shared",
                 "-pthread",
-                *_linker(self.cxx),
+                *_linker(),
                 "-o",
                 str(work / MODULE),
                 str(path),
@@ -111,6 +114,8 @@ class TwinToolchain:
         ]
 
 
-@functools.cache
-def _linker(cxx: compiler.Compiler) -> tuple[str, ...]:
-    return ("-Wl,-z,now", "-Wl,--strip-debug")
+def _linker() -> list[str]:
+    # Linking takes longer than compiling with the default linker; where a faster one is installed
+    # it is used.
+    fast = next((name for name in ("mold", "gold") if shutil.which(f"ld.{name}")), None)
+    return ["-Wl,-z,now", "-Wl,--strip-debug", *([f"-fuse-ld={fast}"] if fast else [])]

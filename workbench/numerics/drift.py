@@ -16,6 +16,7 @@ import torch
 from workbench._result import Result
 from workbench.errors import InputError
 from workbench.numerics.bits import Evidence, evidence, raw_bits
+from workbench.ops.precision import full_fp32
 
 _AGAINST = ("exact", "torch.mv")
 _CHUNK_BYTES = 64 << 20  # fp64 copy of weight rows held at a time
@@ -130,7 +131,7 @@ def drift(
     _check(hidden, weight, bias, against)
     given = {"bias": bias, "out_dtype": out_dtype}
     out = kernel(hidden, weight, **{k: v for k, v in given.items() if v is not None})
-    rows = hidden.detach().reshape(-1, hidden.shape[-1])
+    rows = hidden.detach().reshape(hidden.shape[:-1].numel(), hidden.shape[-1])
     n, v = len(rows), len(weight)
     if tuple(out.shape) != (*hidden.shape[:-1], v) or out.dtype not in _FLOATS:
         raise InputError(
@@ -210,7 +211,9 @@ def _per_row_mv(
     rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 ) -> torch.Tensor:
     wide, matrix = rows.cpu().float(), weight.detach().cpu().float().contiguous()
-    out = torch.stack([torch.mv(matrix, row.contiguous()) for row in wide])
+    # Alignment in memory changes the library's bits: a clone is aligned, wherever its row stands.
+    with full_fp32("cpu"):
+        out = torch.stack([torch.mv(matrix, row.clone()) for row in wide])
     return out if bias is None else out + bias.detach().cpu().float()
 
 

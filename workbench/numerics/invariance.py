@@ -230,7 +230,7 @@ def invariance(
     """
     names = (transforms,) if isinstance(transforms, str) else tuple(transforms)
     _check(hidden, weight, names, max_active)
-    rows = hidden.detach().reshape(-1, hidden.shape[-1])
+    rows = hidden.detach().reshape(hidden.shape[:-1].numel(), hidden.shape[-1])
     generator = torch.Generator().manual_seed(seed)
     picked = torch.linspace(0, len(rows) - 1, min(max_active, len(rows))).long()
     rest = torch.ones(len(rows), dtype=torch.bool)

@@ -41,19 +41,24 @@ def check_lm_head(
         )
     if hidden.ndim < 2:
         raise InputError(
-            f"hidden has shape {tuple(hidden.shape)}; want [..., H] with at least one leading dimension. "
+            f"hidden has shape {tuple(hidden.shape)}; want [..., H] with at least one leading "
+            "dimension. "
             "For one row pass hidden.unsqueeze(0)"
         )
     if weight.ndim != 2:
-        raise InputError(f"weight has shape {tuple(weight.shape)}; want [V, H] with H = {hidden.shape[-1]}")
+        raise InputError(
+            f"weight has shape {tuple(weight.shape)}; want [V, H] with H = {hidden.shape[-1]}"
+        )
     if weight.shape[1] != hidden.shape[-1]:
         raise InputError(
-            f"weight has shape {tuple(weight.shape)}, hidden {tuple(hidden.shape)}: their last dimensions, "
+            f"weight has shape {tuple(weight.shape)}, hidden {tuple(hidden.shape)}: their last "
+            "dimensions, "
             f"{weight.shape[1]} and {hidden.shape[-1]}, must be the same H"
         )
     if weight.dtype != hidden.dtype:
         raise InputError(
-            f"weight is {short_name(weight.dtype)}, hidden {short_name(hidden.dtype)}; they must have one dtype. "
+            f"weight is {short_name(weight.dtype)}, hidden {short_name(hidden.dtype)}; they "
+            "must have one dtype. "
             f"Convert one, for example weight.to({hidden.dtype})"
         )
     if weight.device != hidden.device:
@@ -63,20 +68,28 @@ def check_lm_head(
     if bias is not None:
         if tuple(bias.shape) != (weight.shape[0],):
             raise InputError(
-                f"bias has shape {tuple(bias.shape)}; want [V] = ({weight.shape[0]},) for weight {tuple(weight.shape)}"
+                f"bias has shape {tuple(bias.shape)}; want [V] = ({weight.shape[0]},) for "
+                f"weight {tuple(weight.shape)}"
             )
         if bias.dtype != hidden.dtype:
             raise InputError(
-                f"bias is {short_name(bias.dtype)}, hidden {short_name(hidden.dtype)}; they must have one dtype"
+                f"bias is {short_name(bias.dtype)}, hidden {short_name(hidden.dtype)}; they "
+                "must have one dtype"
             )
         if bias.device != hidden.device:
-            raise InputError(f"bias is on {bias.device}, hidden on {hidden.device}; they must be on one device")
+            raise InputError(
+                f"bias is on {bias.device}, hidden on {hidden.device}; they must be on one device"
+            )
     wanted = out_dtype or hidden.dtype
     if wanted not in (hidden.dtype, torch.float32):
         raise InputError(
             f"out_dtype={out_dtype}: logits of {short_name(hidden.dtype)} inputs come as "
             f"{short_name(hidden.dtype)} or fp32"
         )
-    if max(*hidden.shape, *weight.shape, 0) > LARGEST:
-        raise InputError(f"a dimension of {tuple(hidden.shape)} or {tuple(weight.shape)} is over {LARGEST}")
+    if max(hidden.shape[:-1].numel(), *hidden.shape, *weight.shape) > LARGEST:
+        raise InputError(
+            f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)}: rows, H and V may "
+            f"each be at most {LARGEST}. "
+            "Give the rows in several calls"
+        )
     return wanted

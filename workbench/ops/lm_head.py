@@ -1,4 +1,5 @@
-"""The deterministic LM head: the kernel as a callable, a torch custom op, and the operator people import."""
+"""The deterministic LM head: the kernel as a callable, a torch custom op, and the operator people
+import."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from workbench.build.config import KernelConfig, spec
 from workbench.build.kernel import Kernel
 from workbench.errors import InputError
 from workbench.ops.inputs import check_lm_head, short_name
+from workbench.ops.precision import full_fp32
 
-_VJP_CHUNK = 8192  # rows of weight widened to fp32 at a time in backward
+_VJP_BYTES = 16 << 20  # of a 16-bit weight in fp32 that exist at a time in backward
 
 
 class LMHeadKernel(Kernel):
@@ -38,10 +40,12 @@ class LMHeadKernel(Kernel):
             hidden: [..., H] fp32, bf16 or fp16, any strides.
             weight: [V, H] of the same dtype and device.
             bias: [V] likewise, or None.
-            out_dtype: None (the inputs' dtype) or torch.float32: the fp32 sum as it is, an entry of its own.
+            out_dtype: None (the inputs' dtype) or torch.float32: the fp32 sum as it is, an entry of
+                its own.
             out: Where to write, contiguous, [..., V] of the output dtype; None: a new tensor.
             blocks: How many blocks to launch; None: min(outputs, MAX_BLOCKS). Never changes a bit.
-            block_ids: Twin only: run just these blocks, and leave the elements of the others as they were in `out`.
+            block_ids: Twin only: run just these blocks, and leave the elements of the others as
+                they were in `out`.
             threads: Twin only: host threads; 0: one per core.
 
         Returns:
@@ -60,7 +64,8 @@ class LMHeadKernel(Kernel):
             out = torch.empty(shape, dtype=wanted, device=hidden.device)
         elif tuple(out.shape) != shape or out.dtype != wanted or not out.is_contiguous():
             raise InputError(
-                f"out is {short_name(out.dtype)} {tuple(out.shape)}, contiguous={out.is_contiguous()}; "
+                f"out is {short_name(out.dtype)} {tuple(out.shape)}, "
+                f"contiguous={out.is_contiguous()}; "
                 f"want contiguous {short_name(wanted)} {shape}"
             )
         outputs = out.numel()
@@ -70,13 +75,12 @@ class LMHeadKernel(Kernel):
         rows = outputs // vocab
         if blocks is None:
             blocks = min(outputs, self.constants["MAX_BLOCKS"])
-        flat = hidden.detach().contiguous()
         self.launch(
             self.spec.entry(dtype, short_name(wanted)),
             blocks,
-            flat,
-            weight.detach().contiguous(),
-            None if bias is None else bias.detach().contiguous(),
+            _plain(hidden),
+            _plain(weight),
+            None if bias is None else _plain(bias),
             out.detach(),
             rows,
             width,
@@ -86,6 +90,11 @@ class LMHeadKernel(Kernel):
             block_ids=block_ids,
         )
         return out
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor as its memory says: contiguous, and not a view that torch negates lazily."""
+    return tensor.detach().resolve_neg().contiguous()
 
 
 @functools.lru_cache(maxsize=256)
@@ -125,8 +134,7 @@ def _setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
 def _backward(ctx: Any, grad: torch.Tensor) -> tuple:
     hidden, weight = ctx.saved_tensors
     need_hidden, need_weight, need_bias = ctx.needs_input_grad[:3]
-    # A caller's autocast must not lower the precision of the products here.
-    with torch.autocast(grad.device.type, enabled=False):
+    with full_fp32(grad.device.type):
         grads = linear_vjp(
             grad,
             hidden,
@@ -163,39 +171,46 @@ def linear_vjp(
         A 16-bit weight is widened a part at a time, never as a whole.
     """
     vocab, width = weight.shape
-    g = grad.reshape(-1, vocab).float()
-    h = hidden.reshape(-1, width).float()
+    rows = hidden.shape[:-1].numel()  # a reshape to (-1, 0) would be ambiguous
+    g = grad.reshape(rows, vocab).float()
+    h = hidden.reshape(rows, width).float()
     grad_hidden = grad_weight = grad_bias = None
+    parts = [slice(low, low + _chunk(weight)) for low in range(0, vocab, _chunk(weight))]
     if need_hidden:
         total = g.new_zeros(h.shape)
-        for low in range(0, vocab, _chunk(weight)):
-            high = low + _chunk(weight)
-            total = total + g[:, low:high] @ weight[low:high].float()
+        for part in parts:
+            total = total + g[:, part] @ weight[part].float()
         grad_hidden = total.reshape(hidden.shape).to(hidden.dtype)
     if need_weight:
-        parts = [
-            (g[:, low : low + _chunk(weight)].T @ h).to(weight.dtype)
-            for low in range(0, vocab, _chunk(weight))
-        ]
-        grad_weight = parts[0] if len(parts) == 1 else torch.cat(parts) if parts else weight.new_zeros(weight.shape)
+        if len(parts) == 1:
+            grad_weight = (g.T @ h).to(weight.dtype)
+        else:
+            grad_weight = weight.new_empty(weight.shape)
+            for part in parts:
+                grad_weight[part] = g[:, part].T @ h
     if bias_dtype is not None:
         grad_bias = g.sum(0).to(bias_dtype)
     return grad_hidden, grad_weight, grad_bias
 
 
 def _chunk(weight: torch.Tensor) -> int:
-    return max(weight.shape[0], 1) if weight.dtype == torch.float32 else _VJP_CHUNK
+    """Rows of the weight that backward works on at a time."""
+    vocab, width = weight.shape
+    if weight.dtype == torch.float32:
+        return max(vocab, 1)
+    return max(_VJP_BYTES // (4 * max(width, 1)), 1)
 
 
 class AscendLMHeadOp:
     """The deterministic LM head as an operator with autograd.
 
-    A row's logits have the same bits in any batch, at any position and for any number of blocks. The order of
-    summation depends on `config.tile_length` and `config.arch` and on nothing else.
+    A row's logits have the same bits in any batch, at any position and for any number of blocks.
+    The order of summation depends on `config.tile_length` and `config.arch` and on nothing else.
 
     Args:
         config: KernelConfig; None: the kernel's defaults (tile 4096, 128 blocks) on "dav-2201".
-        backend: "twin", "npu", or "auto": npu for tensors on an NPU, the twin for tensors on the CPU.
+        backend: "twin", "npu", or "auto": npu for tensors on an NPU, the twin for tensors on the
+            CPU.
 
     Example:
         >>> op = AscendLMHeadOp(KernelConfig(tile_length=64))
@@ -206,7 +221,9 @@ class AscendLMHeadOp:
 
     def __init__(self, config: KernelConfig | None = None, backend: str = "auto") -> None:
         if backend not in builder.BACKENDS:
-            raise InputError(f"unknown backend {backend!r}; known ones are {', '.join(builder.BACKENDS)}")
+            raise InputError(
+                f"unknown backend {backend!r}; known ones are {', '.join(builder.BACKENDS)}"
+            )
         self.config = spec("lm_head").complete(config)
         spec("lm_head").check(self.config)
         self.backend = backend

@@ -1,5 +1,6 @@
-// Ascend C on the CPU: what an .asc file includes. Written from the vendor's public documentation (names,
-// signatures and semantics); it contains no vendor source. See docs/architecture.md, "Fidelity of the twin".
+// Ascend C on the CPU: what an .asc file includes. Written from the vendor's public documentation
+// (names, signatures and semantics); it contains no vendor source. See docs/architecture.md,
+// "Fidelity of the twin".
 #pragma once
 
 #include "twin/arch.h"

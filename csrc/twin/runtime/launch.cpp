@@ -23,8 +23,8 @@ struct FaultError {
 
 thread_local Block *current = nullptr;
 
-// The default environment is round to nearest, subnormals kept, on every architecture; whatever the caller has set
-// (torch.set_flush_denormal, a rounding mode) comes back at the end.
+// The default environment is round to nearest, subnormals kept, on every architecture; whatever the
+// caller has set (torch.set_flush_denormal, a rounding mode) comes back at the end.
 class FloatEnvironment {
   public:
     FloatEnvironment() {
@@ -55,11 +55,15 @@ class Ub {
     uint8_t *memory_;
 };
 
-void set_text(char *to, size_t size, const char *from) { std::snprintf(to, size, "%s", from); }
+void set_text(char *to, size_t size, const char *from) {
+    std::snprintf(to, size, "%s", from);
+}
 
 }  // namespace
 
-Block &block() { return *current; }
+Block &block() {
+    return *current;
+}
 
 void fault(Where where, const char *kind, const char *code, const char *format, ...) {
     FaultError error{};
@@ -76,7 +80,8 @@ void fault(Where where, const char *kind, const char *code, const char *format, 
 }
 
 void operand_fault(Where where, const char *name, const void *address, uint64_t bytes) {
-    const uint64_t offset = static_cast<uint64_t>(static_cast<const uint8_t *>(address) - block().ub);
+    const uint64_t offset =
+        static_cast<uint64_t>(static_cast<const uint8_t *>(address) - block().ub);
     if (offset < kUbMax && offset % kDataBlock != 0) {
         fault(where, "mem", "alignment",
               "%s has an operand at UB offset %llu, which is not a multiple of 32 "
@@ -84,8 +89,9 @@ void operand_fault(Where where, const char *name, const void *address, uint64_t 
               name, static_cast<unsigned long long>(offset));
     }
     fault(where, "mem", "out-of-bounds",
-          "%s has an operand of %llu bytes that is not all in UB (a device says: the ub address out of bounds)", name,
-          static_cast<unsigned long long>(bytes));
+          "%s has an operand of %llu bytes that is not all in UB (a device says: the ub address "
+          "out of bounds)",
+          name, static_cast<unsigned long long>(bytes));
 }
 
 bool run_blocks(const Launch &launch, void (*body)(void *), void *context, Report *report) {
@@ -157,12 +163,14 @@ void run_or_die(uint32_t blocks, void (*body)(void *), void *context) {
     Report report{};
     if (!run_blocks(Launch{blocks, 0, nullptr, 0}, body, context, &report)) {
         const Fault &f = report.fault;
-        std::fprintf(stderr, "%s:%d: %s fault (%s) in block %d: %s\n", f.file, f.line, f.kind, f.code, f.block, f.message);
+        std::fprintf(stderr, "%s:%d: %s fault (%s) in block %d: %s\n", f.file, f.line, f.kind,
+                     f.code, f.block, f.message);
         std::abort();
     }
 }
 
-void bound_launch(const wb_launch *launch, const uint64_t *args, wb_report *report, void (*body)(void *args)) {
+void bound_launch(const wb_launch *launch, const uint64_t *args, wb_report *report,
+                  void (*body)(void *args)) {
     Report inner{};
     const Launch request{launch->blocks, launch->threads, launch->block_ids, launch->n_block_ids};
     run_blocks(request, body, const_cast<uint64_t *>(args), &inner);

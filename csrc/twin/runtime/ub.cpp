@@ -6,14 +6,32 @@
 namespace twin {
 namespace {
 
-// Fills reserved UB with a pattern that is a NaN as float, as half and as bfloat16_t, so that what nobody wrote is never
-// a harmless zero.
+// Fills reserved UB with a pattern that is a NaN as float, as half and as bfloat16_t, so that what
+// nobody wrote is never a harmless zero.
 void poison(void *address, uint64_t bytes) {
     const uint16_t pattern = 0x7fa5;
     auto *at = static_cast<uint8_t *>(address);
     for (uint64_t i = 0; i + sizeof pattern <= bytes; i += sizeof pattern) {
         std::memcpy(at + i, &pattern, sizeof pattern);
     }
+}
+
+// Copies from memory that the caches have not seen: a plain loop of wide moves with the lines ahead
+// asked for early. The C library's memcpy takes `rep movsb` at these sizes, which is up to twice as
+// slow on some CPUs.
+void stream(uint8_t *to, const uint8_t *from, uint32_t bytes) {
+    typedef uint64_t Wide __attribute__((vector_size(32), aligned(1), may_alias));
+    constexpr uint32_t kStep = 2 * sizeof(Wide);  // one cache line
+    constexpr uint32_t kAhead = 4096;             // bytes; measured best of 512 to 8192
+    uint32_t i = 0;
+    for (; i + kStep <= bytes; i += kStep) {
+        __builtin_prefetch(from + i + kAhead);
+        const Wide first = *reinterpret_cast<const Wide *>(from + i);
+        const Wide second = *reinterpret_cast<const Wide *>(from + i + sizeof(Wide));
+        *reinterpret_cast<Wide *>(to + i) = first;
+        *reinterpret_cast<Wide *>(to + i + sizeof(Wide)) = second;
+    }
+    std::memcpy(to + i, from + i, bytes - i);
 }
 
 void fill(uint8_t *begin, uint8_t *end, const void *element, uint32_t size) {
@@ -24,32 +42,41 @@ void fill(uint8_t *begin, uint8_t *end, const void *element, uint32_t size) {
 
 void check_burst(const Burst &burst, Where where) {
     if (burst.len > 2097151 || burst.count > 4095) {
-        fault(where, "mem", "copy-params", "DataCopyPad of %u bursts of %u bytes; at most 4095 bursts of 2097151 bytes", burst.count,
-              burst.len);
+        fault(where, "mem", "copy-params",
+              "DataCopyPad of %u bursts of %u bytes; at most 4095 bursts of 2097151 bytes",
+              burst.count, burst.len);
     }
 }
 
-bool known_event(const Arch &arch, int32_t id) { return id >= 0 && unsigned(id) < arch.event_ids; }
+bool known_event(const Arch &arch, int32_t id) {
+    return id >= 0 && unsigned(id) < arch.event_ids;
+}
 
-uint8_t &flag(AscendC::HardEvent event, int32_t id) { return block().flags[static_cast<int>(event)][id]; }
+uint8_t &flag(AscendC::HardEvent event, int32_t id) {
+    return block().flags[static_cast<int>(event)][id];
+}
 
 }  // namespace
 
-uint32_t round_to_block(uint32_t bytes) { return (bytes + kDataBlock - 1) / kDataBlock * kDataBlock; }
+uint32_t round_to_block(uint32_t bytes) {
+    return (bytes + kDataBlock - 1) / kDataBlock * kDataBlock;
+}
 
 uint32_t reserve(const Arch &arch, uint32_t num, uint32_t len, Where where) {
     Block &b = block();
     len = round_to_block(len);
     const uint64_t wanted = uint64_t(num) * len;
     if (b.ub_used + wanted > arch.ub_bytes) {
-        fault(where, "mem", "ub-budget",
-              "InitBuffer asks for %u x %u bytes of UB; %u of the %u bytes of %s are taken already. "
-              "Make the tile or the number of buffers smaller",
-              num, len, b.ub_used, arch.ub_bytes, arch.name);
+        fault(
+            where, "mem", "ub-budget",
+            "InitBuffer asks for %u x %u bytes of UB; %u of the %u bytes of %s are taken already. "
+            "Make the tile or the number of buffers smaller",
+            num, len, b.ub_used, arch.ub_bytes, arch.name);
     }
     b.buffers += num;
     if (b.buffers > 64) {
-        fault(where, "mem", "buffer-count", "the kernel has %u buffers; a TPipe holds at most 64", b.buffers);
+        fault(where, "mem", "buffer-count", "the kernel has %u buffers; a TPipe holds at most 64",
+              b.buffers);
     }
     const uint32_t offset = b.ub_used;
     b.ub_used += static_cast<uint32_t>(wanted);
@@ -68,27 +95,33 @@ int32_t fetch_event(const Arch &arch, AscendC::HardEvent event) {
 
 void set_flag(const Arch &arch, AscendC::HardEvent event, int32_t id, Where where) {
     if (!known_event(arch, id)) {
-        fault(where, "sync", "event-id", "SetFlag with event id %d; %s has 0 to %u", id, arch.name, arch.event_ids - 1);
+        fault(where, "sync", "event-id", "SetFlag with event id %d; %s has 0 to %u", id, arch.name,
+              arch.event_ids - 1);
     }
     if (flag(event, id) != 0) {
-        fault(where, "sync", "flag-set-twice", "SetFlag of event id %d that is set already: each SetFlag needs its WaitFlag", id);
+        fault(where, "sync", "flag-set-twice",
+              "SetFlag of event id %d that is set already: each SetFlag needs its WaitFlag", id);
     }
     flag(event, id) = 1;
 }
 
 void wait_flag(const Arch &arch, AscendC::HardEvent event, int32_t id, Where where) {
     if (!known_event(arch, id)) {
-        fault(where, "sync", "event-id", "WaitFlag with event id %d; %s has 0 to %u", id, arch.name, arch.event_ids - 1);
+        fault(where, "sync", "event-id", "WaitFlag with event id %d; %s has 0 to %u", id, arch.name,
+              arch.event_ids - 1);
     }
     if (flag(event, id) == 0) {
-        fault(where, "sync", "flag-not-set", "WaitFlag for event id %d that no SetFlag has set: a device hangs here", id);
+        fault(where, "sync", "flag-not-set",
+              "WaitFlag for event id %d that no SetFlag has set: a device hangs here", id);
     }
     flag(event, id) = 0;
 }
 
 void Queue::init(const Arch &arch, uint32_t buffers, uint32_t bytes, Where where) {
     if (buffers == 0 || buffers > kMaxBuffers) {
-        fault(where, "mem", "queue-buffers", "InitBuffer asks for %u buffers in one queue; 1 to %u are possible", buffers, kMaxBuffers);
+        fault(where, "mem", "queue-buffers",
+              "InitBuffer asks for %u buffers in one queue; 1 to %u are possible", buffers,
+              kMaxBuffers);
     }
     offset = reserve(arch, buffers, bytes, where);
     num = static_cast<uint8_t>(buffers);
@@ -115,11 +148,14 @@ int16_t Queue::alloc(Where where) {
 
 void Queue::enque(int16_t slot, int depth, Where where) {
     if (slot < 0 || slot >= num || state[slot] != kTaken) {
-        fault(where, "mem", "queue-tensor", "EnQue of a tensor that this queue did not hand out, or that was queued or freed already");
+        fault(where, "mem", "queue-tensor",
+              "EnQue of a tensor that this queue did not hand out, or that was queued or freed "
+              "already");
     }
     if (queued >= (depth > 0 ? depth : 1)) {
         fault(where, "mem", "queue-overflow",
-              "EnQue of tensor number %d on a queue of depth %d: undefined on a device. DeQue first, or declare the queue deeper",
+              "EnQue of tensor number %d on a queue of depth %d: undefined on a device. DeQue "
+              "first, or declare the queue deeper",
               queued + 1, depth);
     }
     state[slot] = kQueued;
@@ -129,7 +165,8 @@ void Queue::enque(int16_t slot, int depth, Where where) {
 
 int16_t Queue::deque(Where where) {
     if (queued == 0) {
-        fault(where, "sync", "queue-empty", "DeQue on an empty queue: a device hangs here. EnQue first");
+        fault(where, "sync", "queue-empty",
+              "DeQue on an empty queue: a device hangs here. EnQue first");
     }
     const uint8_t slot = order[head];
     head = static_cast<uint8_t>((head + 1) % kMaxBuffers);
@@ -140,17 +177,21 @@ int16_t Queue::deque(Where where) {
 
 void Queue::free(int16_t slot, Where where) {
     if (slot < 0 || slot >= num || state[slot] != kTaken) {
-        fault(where, "mem", "queue-tensor", "FreeTensor of a tensor that this queue did not hand out, or that is queued or freed already");
+        fault(where, "mem", "queue-tensor",
+              "FreeTensor of a tensor that this queue did not hand out, or that is queued or freed "
+              "already");
     }
     state[slot] = kFree;
 }
 
-void copy_pad_in(void *dst, const void *src, const Burst &burst, const Padding &padding, Where where) {
+void copy_pad_in(void *dst, const void *src, const Burst &burst, const Padding &padding,
+                 Where where) {
     check_burst(burst, where);
     const uint32_t left = padding.left;
     const uint32_t right = padding.right;
     if (left > kDataBlock || right > kDataBlock) {
-        fault(where, "mem", "copy-params", "DataCopyPad with paddings of %u and %u bytes; at most 32 each", left, right);
+        fault(where, "mem", "copy-params",
+              "DataCopyPad with paddings of %u and %u bytes; at most 32 each", left, right);
     }
     if (burst.len == 0) {
         return;
@@ -162,7 +203,7 @@ void copy_pad_in(void *dst, const void *src, const Burst &burst, const Padding &
         check_operand(where, "DataCopyPad", to, whole);
         uint8_t *data = to + left;
         uint8_t *end = data + burst.len;
-        std::memcpy(data, from, burst.len);
+        stream(data, from, burst.len);
         if (left + right == 0) {
             fill(end, to + whole, from, padding.element);
         } else if (padding.value != nullptr) {

@@ -13,16 +13,18 @@ typedef float Vec __attribute__((vector_size(kLanes * 4)));
 typedef uint32_t VecU __attribute__((vector_size(kLanes * 4)));
 typedef uint16_t VecH __attribute__((vector_size(kLanes * 2)));
 
+// Unaligned access through a type that may alias, not through memcpy: gcc expands that in halves by
+// way of the stack.
 template <typename V, typename T>
 inline V load(const T *p) {
-    V v;
-    std::memcpy(&v, p, sizeof v);
-    return v;
+    typedef V Unaligned __attribute__((aligned(1), may_alias));
+    return *reinterpret_cast<const Unaligned *>(p);
 }
 
 template <typename V, typename T>
 inline void store(T *p, V v) {
-    std::memcpy(p, &v, sizeof v);
+    typedef V Unaligned __attribute__((aligned(1), may_alias));
+    *reinterpret_cast<Unaligned *>(p) = v;
 }
 
 inline Vec canonical(Vec v) {
@@ -41,22 +43,23 @@ inline void map2(float *dst, const float *a, const float *b, uint32_t count, Vec
     }
 }
 
-// Sums of adjacent lanes: {a01 a23 b01 b23 a45 a67 b45 b67}. Both shuffles stay inside 128-bit halves, which every
-// vector unit does in one instruction; the order of the lanes differs from the order of the leaves, but each sum is
-// still one of neighbours.
+// Sums of adjacent lanes: {a01 a23 b01 b23 a45 a67 b45 b67}. Both shuffles stay inside 128-bit
+// halves, which every vector unit does in one instruction; the order of the lanes differs from the
+// order of the leaves, but each sum is still one of neighbours.
 inline Vec add_pairs(Vec a, Vec b) {
     Vec even = __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14);
     Vec odd = __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
     return even + odd;
 }
 
-// {x0..x7}[j] is vector j; returns the adjacent-pair tree over each vector's eight lanes, result j in lane j.
+// {x0..x7}[j] is vector j; returns the adjacent-pair tree over each vector's eight lanes, result j
+// in lane j.
 inline Vec sum_of_each(const Vec x[8]) {
     Vec ab = add_pairs(x[0], x[1]);  // a01 a23 b01 b23 | a45 a67 b45 b67
     Vec cd = add_pairs(x[2], x[3]);
     Vec ef = add_pairs(x[4], x[5]);
     Vec gh = add_pairs(x[6], x[7]);
-    Vec abcd = add_pairs(ab, cd);    // a03 b03 c03 d03 | a47 b47 c47 d47
+    Vec abcd = add_pairs(ab, cd);  // a03 b03 c03 d03 | a47 b47 c47 d47
     Vec efgh = add_pairs(ef, gh);
     Vec low = __builtin_shufflevector(abcd, efgh, 0, 1, 2, 3, 8, 9, 10, 11);
     Vec high = __builtin_shufflevector(abcd, efgh, 4, 5, 6, 7, 12, 13, 14, 15);
@@ -76,7 +79,9 @@ inline Vec eight_repeats(const float *src) {
     return sum_of_each(by_repeat);
 }
 
-float tree8(const float *v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
+float tree8(const float *v) {
+    return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
+}
 
 // The tree over one repeat, of which `live` lanes take part.
 float one_repeat(const float *src, uint32_t live, float masked) {
@@ -113,11 +118,12 @@ uint32_t repeats_to(float *out, const float *src, uint32_t count, float masked) 
     return r;
 }
 
-// The documented orders over `count` > 0 consecutive elements. `masked` is what a masked lane contributes: +0, or -0, which
-// leaves every value as it is and so stands for "skipped".
+// The documented orders over `count` > 0 consecutive elements. `masked` is what a masked lane
+// contributes: +0, or -0, which leaves every value as it is and so stands for "skipped".
 float sum_by_method(const float *src, uint32_t count, int method, float masked) {
     if (method == 3) {
-        // The repeats are folded lane by lane, then one tree. A lane the last repeat lacks keeps its value.
+        // The repeats are folded lane by lane, then one tree. A lane the last repeat lacks keeps
+        // its value.
         float fold[kRepeatLanes];
         uint32_t live = count < kRepeatLanes ? count : kRepeatLanes;
         for (uint32_t i = 0; i < live; ++i) {
@@ -189,7 +195,7 @@ uint16_t float_to_half(float value) {
     if (magnitude >= 0x477ff000u) {  // 65520 and above round to infinity
         return sign | 0x7c00u;
     }
-    if (magnitude < 0x38800000u) {   // below 2^-14: a multiple of 2^-24, rounded by one addition
+    if (magnitude < 0x38800000u) {  // below 2^-14: a multiple of 2^-24, rounded by one addition
         float aligned = bits_to_float(magnitude) + 0x1p-1f;
         return static_cast<uint16_t>(sign | (float_to_bits(aligned) - 0x3f000000u));
     }
@@ -198,7 +204,9 @@ uint16_t float_to_half(float value) {
     return static_cast<uint16_t>(sign | (rounded >> 13));
 }
 
-float bfloat16_to_float(uint16_t bits) { return bits_to_float(uint32_t(bits) << 16); }
+float bfloat16_to_float(uint16_t bits) {
+    return bits_to_float(uint32_t(bits) << 16);
+}
 
 uint16_t float_to_bfloat16(float value) {
     uint32_t u = float_to_bits(value);
@@ -264,16 +272,20 @@ void cast_wider(float *dst, const Src *src, AscendC::RoundMode mode, uint32_t co
 }
 
 template <typename Dst>
-void cast_narrower(Dst *dst, const float *src, AscendC::RoundMode mode, bool none_allowed, uint32_t count, Where where) {
+void cast_narrower(Dst *dst, const float *src, AscendC::RoundMode mode, bool none_allowed,
+                   uint32_t count, Where where) {
     check_cast(dst, src, count, where);
     // CAST_NONE rounds as CAST_RINT where it is allowed at all: to half, not to bfloat16_t.
-    if (mode != AscendC::RoundMode::CAST_RINT && !(none_allowed && mode == AscendC::RoundMode::CAST_NONE)) {
-        fault(where, "mem", "cast-mode", "the twin's narrowing Cast takes RoundMode::CAST_RINT so far");
+    if (mode != AscendC::RoundMode::CAST_RINT &&
+        !(none_allowed && mode == AscendC::RoundMode::CAST_NONE)) {
+        fault(where, "mem", "cast-mode",
+              "the twin's narrowing Cast takes RoundMode::CAST_RINT so far");
     }
     narrow_rint(dst, src, count);
 }
 
-void check_binary(const char *name, const float *dst, const float *a, const float *b, int32_t count, Where where) {
+void check_binary(const char *name, const float *dst, const float *a, const float *b, int32_t count,
+                  Where where) {
     const uint64_t bytes = uint64_t(count) * sizeof(float);
     check_operand(where, name, dst, bytes);
     check_operand(where, name, a, bytes);
@@ -284,12 +296,16 @@ void check_binary(const char *name, const float *dst, const float *a, const floa
 
 void mul(float *dst, const float *a, const float *b, int32_t count, Where where) {
     check_binary("Mul", dst, a, b, count, where);
-    map2(dst, a, b, count, [](Vec x, Vec y) { return x * y; }, [](float x, float y) { return x * y; });
+    map2(
+        dst, a, b, count, [](Vec x, Vec y) { return x * y; },
+        [](float x, float y) { return x * y; });
 }
 
 void add(float *dst, const float *a, const float *b, int32_t count, Where where) {
     check_binary("Add", dst, a, b, count, where);
-    map2(dst, a, b, count, [](Vec x, Vec y) { return x + y; }, [](float x, float y) { return x + y; });
+    map2(
+        dst, a, b, count, [](Vec x, Vec y) { return x + y; },
+        [](float x, float y) { return x + y; });
 }
 
 void duplicate(float *dst, float value, int32_t count, Where where) {
@@ -313,7 +329,8 @@ void cast(bfloat16_t *dst, const float *src, AscendC::RoundMode mode, uint32_t c
     cast_narrower(dst, src, mode, false, count, where);
 }
 
-void reduce_sum(const Arch &arch, float *dst, const float *src, uint32_t tmp_elements, int32_t count, Where where) {
+void reduce_sum(const Arch &arch, float *dst, const float *src, uint32_t tmp_elements,
+                int32_t count, Where where) {
     if (count <= 0) {
         return;  // no operation
     }
@@ -326,7 +343,9 @@ void reduce_sum(const Arch &arch, float *dst, const float *src, uint32_t tmp_ele
     const uint32_t repeats = (n + kRepeatLanes - 1) / kRepeatLanes;
     if (method == 2 && repeats > 1 && tmp_elements < repeats) {
         // A device writes one result per repeat past the end of a smaller one.
-        fault(where, "mem", "reduce-tmp", "ReduceSum over %u elements puts %u results into a temporary tensor of %u elements; make it larger",
+        fault(where, "mem", "reduce-tmp",
+              "ReduceSum over %u elements puts %u results into a temporary tensor of %u elements; "
+              "make it larger",
               n, repeats, tmp_elements);
     }
     const float masked = arch.masked_is_zero ? 0.0f : -0.0f;

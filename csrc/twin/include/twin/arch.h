@@ -1,5 +1,6 @@
 // Generated from workbench/data/architectures.json by `python -m workbench.build.arch`.
 // Do not edit: a test compares.
+// clang-format off
 #pragma once
 
 namespace twin {

@@ -21,25 +21,32 @@ struct DataCopyPadExtParams {
     T paddingValue = T(0);
 };
 
-// GM -> UB, any length: one burst per block, each starting on a data block of UB. What the paddings do not name of a
-// started data block holds the burst's first element (documented, also with isPad false); paddings without a
-// value hold anything.
+// GM -> UB, any length: one burst per block, each starting on a data block of UB. What the paddings
+// do not name of a started data block holds the burst's first element (documented, also with isPad
+// false); paddings without a value hold anything.
 template <typename T>
-__aicore__ inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &params,
-                                   const DataCopyPadExtParams<T> &pad, twin::Where where = twin::Where::here()) {
+__aicore__ inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src,
+                                   const DataCopyExtParams &params,
+                                   const DataCopyPadExtParams<T> &pad,
+                                   twin::Where where = twin::Where::here()) {
     static_assert(twin::kArch.data_copy_pad, "DataCopyPad does not exist on this architecture");
-    twin::copy_pad_in(dst.data(), src.GetPhyAddr(), {params.blockCount, params.blockLen, params.srcStride, params.dstStride},
-                      {uint32_t(pad.leftPadding * sizeof(T)), uint32_t(pad.rightPadding * sizeof(T)), sizeof(T),
-                       pad.isPad ? &pad.paddingValue : nullptr},
-                      where);
+    twin::copy_pad_in(
+        dst.data(), src.GetPhyAddr(),
+        {params.blockCount, params.blockLen, params.srcStride, params.dstStride},
+        {uint32_t(pad.leftPadding * sizeof(T)), uint32_t(pad.rightPadding * sizeof(T)), sizeof(T),
+         pad.isPad ? &pad.paddingValue : nullptr},
+        where);
 }
 
 // UB -> GM, any length. The UB address steps by whole data blocks per burst.
 template <typename T>
-__aicore__ inline void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyExtParams &params,
+__aicore__ inline void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src,
+                                   const DataCopyExtParams &params,
                                    twin::Where where = twin::Where::here()) {
     static_assert(twin::kArch.data_copy_pad, "DataCopyPad does not exist on this architecture");
-    twin::copy_pad_out(dst.GetPhyAddr(0), src.data(), {params.blockCount, params.blockLen, params.srcStride, params.dstStride}, where);
+    twin::copy_pad_out(dst.GetPhyAddr(0), src.data(),
+                       {params.blockCount, params.blockLen, params.srcStride, params.dstStride},
+                       where);
 }
 
 }  // namespace AscendC

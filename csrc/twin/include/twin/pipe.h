@@ -1,5 +1,6 @@
-// TPipe, TQue, TBuf, flags and barriers. In the twin a block runs its instructions in program order, so a queue
-// carries data and capacity, not time; what would hang on a device is a fault here.
+// TPipe, TQue, TBuf, flags and barriers. In the twin a block runs its instructions in program
+// order, so a queue carries data and capacity, not time; what would hang on a device is a fault
+// here.
 #pragma once
 
 #include "twin/tensor.h"
@@ -29,7 +30,8 @@ class TPipe {
     }
 
     template <TPosition position>
-    __aicore__ inline bool InitBuffer(TBuf<position> &buf, uint32_t len, twin::Where where = twin::Where::here()) {
+    __aicore__ inline bool InitBuffer(TBuf<position> &buf, uint32_t len,
+                                      twin::Where where = twin::Where::here()) {
         buf.init(twin::reserve(twin::kArch, 1, len, where), twin::round_to_block(len));
         return true;
     }
@@ -40,14 +42,18 @@ class TPipe {
     }
     template <HardEvent event>
     __aicore__ inline void ReleaseEventID(int32_t) {}
-    __aicore__ inline int32_t FetchEventID(HardEvent event) { return twin::fetch_event(twin::kArch, event); }
+    __aicore__ inline int32_t FetchEventID(HardEvent event) {
+        return twin::fetch_event(twin::kArch, event);
+    }
     template <HardEvent event>
     __aicore__ inline int32_t FetchEventID() {
         return FetchEventID(event);
     }
 };
 
-__aicore__ inline TPipe *GetTPipePtr() { return static_cast<TPipe *>(twin::block().pipe); }
+__aicore__ inline TPipe *GetTPipePtr() {
+    return static_cast<TPipe *>(twin::block().pipe);
+}
 
 template <TPosition position, int32_t depth, int32_t mask>
 class TQue {
@@ -57,7 +63,8 @@ class TQue {
         return tensor<T>(state_.alloc(where));
     }
     template <typename T>
-    __aicore__ inline bool EnQue(const LocalTensor<T> &tensor, twin::Where where = twin::Where::here()) {
+    __aicore__ inline bool EnQue(const LocalTensor<T> &tensor,
+                                 twin::Where where = twin::Where::here()) {
         state_.enque(tensor.buffer(), depth, where);
         return true;
     }
@@ -66,7 +73,8 @@ class TQue {
         return tensor<T>(state_.deque(where));
     }
     template <typename T>
-    __aicore__ inline void FreeTensor(const LocalTensor<T> &tensor, twin::Where where = twin::Where::here()) {
+    __aicore__ inline void FreeTensor(const LocalTensor<T> &tensor,
+                                      twin::Where where = twin::Where::here()) {
         state_.free(tensor.buffer(), where);
     }
     __aicore__ inline bool HasTensorInQue() const { return state_.queued != 0; }
@@ -77,7 +85,8 @@ class TQue {
   private:
     template <typename T>
     LocalTensor<T> tensor(int16_t slot) const {
-        return LocalTensor<T>(static_cast<T *>(state_.address(slot)), state_.len / sizeof(T), slot, position);
+        return LocalTensor<T>(static_cast<T *>(state_.address(slot)), state_.len / sizeof(T), slot,
+                              position);
     }
 
     twin::Queue state_;
@@ -91,7 +100,8 @@ class TBuf {
         if (len_ == 0) {
             twin::fault(where, "mem", "no-init-buffer", "TBuf::Get without InitBuffer");
         }
-        return LocalTensor<T>(reinterpret_cast<T *>(twin::block().ub + offset_), len_ / sizeof(T), -1, position);
+        return LocalTensor<T>(reinterpret_cast<T *>(twin::block().ub + offset_), len_ / sizeof(T),
+                              -1, position);
     }
     template <typename T>
     __aicore__ inline LocalTensor<T> Get(uint32_t len, twin::Where where = twin::Where::here()) {

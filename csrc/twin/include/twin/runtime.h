@@ -6,10 +6,11 @@
 
 namespace twin {
 
-constexpr unsigned kDataBlock = 32;      // bytes
-constexpr unsigned kRepeat = 256;        // bytes one vector instruction handles per repeat
+constexpr unsigned kDataBlock = 32;  // bytes
+constexpr unsigned kRepeat = 256;    // bytes one vector instruction handles per repeat
 constexpr unsigned kEventIds = 8;
-constexpr unsigned kUbMax = 262144;      // the largest UB of any architecture; kArch.ub_bytes is what a kernel may use
+constexpr unsigned kUbMax =
+    262144;  // the largest UB of any architecture; kArch.ub_bytes is what a kernel may use
 
 // The place in the user's source that an instruction was written at.
 struct Where {
@@ -37,7 +38,8 @@ struct Block {
 };
 Block &block();
 
-// ---- UB, queues and flags: the state behind TPipe, TQue, TBuf, SetFlag and WaitFlag ----------------------------
+// ---- UB, queues and flags: the state behind TPipe, TQue, TBuf, SetFlag and WaitFlag
+// ----------------------------
 uint32_t round_to_block(uint32_t bytes);
 // Takes `num` buffers of `len` bytes from UB; returns the offset of the first.
 uint32_t reserve(const Arch &arch, uint32_t num, uint32_t len, Where where);
@@ -45,7 +47,8 @@ int32_t fetch_event(const Arch &arch, AscendC::HardEvent event);
 void set_flag(const Arch &arch, AscendC::HardEvent event, int32_t id, Where where);
 void wait_flag(const Arch &arch, AscendC::HardEvent event, int32_t id, Where where);
 
-// The buffers of one queue and where each is on its way FREE -> AllocTensor -> EnQue -> DeQue -> FreeTensor.
+// The buffers of one queue and where each is on its way FREE -> AllocTensor -> EnQue -> DeQue ->
+// FreeTensor.
 struct Queue {
     static constexpr uint32_t kMaxBuffers = 8;
     enum State : uint8_t { kFree, kTaken, kQueued };
@@ -67,7 +70,8 @@ struct Queue {
     void *address(int16_t slot) const { return block().ub + offset + uint32_t(slot) * len; }
 };
 
-// ---- instructions ----------------------------------------------------------------------------------------------
+// ---- instructions
+// ----------------------------------------------------------------------------------------------
 // Each checks its operands (in UB, on 32-byte boundaries) and then computes.
 struct Burst {
     uint32_t count;       // bursts
@@ -76,12 +80,13 @@ struct Burst {
     uint32_t dst_stride;
 };
 struct Padding {
-    uint32_t left;        // bytes
+    uint32_t left;  // bytes
     uint32_t right;
-    uint32_t element;     // bytes of one element
-    const void *value;    // null: the paddings hold anything (poison here)
+    uint32_t element;   // bytes of one element
+    const void *value;  // null: the paddings hold anything (poison here)
 };
-void copy_pad_in(void *dst, const void *src, const Burst &burst, const Padding &padding, Where where);
+void copy_pad_in(void *dst, const void *src, const Burst &burst, const Padding &padding,
+                 Where where);
 void copy_pad_out(void *dst, const void *src, const Burst &burst, Where where);
 
 void mul(float *dst, const float *src0, const float *src1, int32_t count, Where where);
@@ -92,13 +97,15 @@ void cast(float *dst, const bfloat16_t *src, AscendC::RoundMode mode, uint32_t c
 void cast(half *dst, const float *src, AscendC::RoundMode mode, uint32_t count, Where where);
 void cast(bfloat16_t *dst, const float *src, AscendC::RoundMode mode, uint32_t count, Where where);
 // ReduceSum(dst, src, tmp, count) in the order of `arch`.
-void reduce_sum(const Arch &arch, float *dst, const float *src, uint32_t tmp_elements, int32_t count, Where where);
+void reduce_sum(const Arch &arch, float *dst, const float *src, uint32_t tmp_elements,
+                int32_t count, Where where);
 
-// ---- launching -------------------------------------------------------------------------------------------------
+// ---- launching
+// -------------------------------------------------------------------------------------------------
 struct Launch {
     uint32_t blocks;
-    uint32_t threads;            // 0: as many as the machine has cores
-    const uint32_t *block_ids;   // the blocks to run, or null for all
+    uint32_t threads;           // 0: as many as the machine has cores
+    const uint32_t *block_ids;  // the blocks to run, or null for all
     uint32_t n_block_ids;
 };
 
@@ -112,17 +119,19 @@ struct Fault {
 };
 
 struct Report {
-    Fault fault;                 // fault.kind is empty when there was none
-    uint32_t ub_high_water;      // bytes of UB the hungriest block had reserved
+    Fault fault;             // fault.kind is empty when there was none
+    uint32_t ub_high_water;  // bytes of UB the hungriest block had reserved
 };
 
-// Runs `body(context)` once per block, spread over threads. Returns false and fills report->fault if one faulted.
+// Runs `body(context)` once per block, spread over threads. Returns false and fills report->fault
+// if one faulted.
 bool run_blocks(const Launch &launch, void (*body)(void *), void *context, Report *report);
 
 // Ends the process with the fault's text: host code in an .asc file has no other way to hear of it.
 void run_or_die(uint32_t blocks, void (*body)(void *), void *context);
 
-// `kernel<<<blocks, l2ctrl, stream>>>(args…)` is rewritten to `::twin::configure(blocks, l2ctrl, stream)(kernel)(args…)`.
+// `kernel<<<blocks, l2ctrl, stream>>>(args…)` is rewritten to `::twin::configure(blocks, l2ctrl,
+// stream)(kernel)(args…)`.
 template <typename Kernel>
 struct Call {
     uint32_t blocks;
@@ -130,7 +139,8 @@ struct Call {
     template <typename... Args>
     void operator()(Args... args) const {
         auto body = [&] { kernel(args...); };
-        run_or_die(blocks, [](void *context) { (*static_cast<decltype(body) *>(context))(); }, &body);
+        run_or_die(
+            blocks, [](void *context) { (*static_cast<decltype(body) *>(context))(); }, &body);
     }
 };
 
@@ -142,13 +152,19 @@ struct Configured {
     }
 };
 
-inline Configured configure(uint32_t blocks, void * /*l2ctrl*/, void * /*stream*/) { return {blocks}; }
+inline Configured configure(uint32_t blocks, void * /*l2ctrl*/, void * /*stream*/) {
+    return {blocks};
+}
 
 }  // namespace twin
 
 namespace AscendC {
 
-inline uint32_t GetBlockIdx() { return twin::block().index; }
-inline uint32_t GetBlockNum() { return twin::block().count; }
+inline uint32_t GetBlockIdx() {
+    return twin::block().index;
+}
+inline uint32_t GetBlockNum() {
+    return twin::block().count;
+}
 
 }  // namespace AscendC

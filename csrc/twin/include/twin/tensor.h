@@ -10,7 +10,9 @@ class GlobalTensor {
   public:
     using PrimType = T;
 
-    __aicore__ inline void SetGlobalBuffer(__gm__ T *buffer) { SetGlobalBuffer(buffer, UINT64_MAX); }
+    __aicore__ inline void SetGlobalBuffer(__gm__ T *buffer) {
+        SetGlobalBuffer(buffer, UINT64_MAX);
+    }
     __aicore__ inline void SetGlobalBuffer(__gm__ T *buffer, uint64_t size) {
         address_ = buffer;
         size_ = size;
@@ -42,7 +44,9 @@ class LocalTensor {
         : address_(address), size_(size), buffer_(buffer), position_(position) {}
 
     __aicore__ inline T GetValue(uint32_t index) const { return from_ub(address_[index]); }
-    __aicore__ inline void SetValue(uint32_t index, T value) const { address_[index] = from_ub(value); }
+    __aicore__ inline void SetValue(uint32_t index, T value) const {
+        address_[index] = from_ub(value);
+    }
     __aicore__ inline T operator()(uint32_t index) const { return GetValue(index); }
     __aicore__ inline LocalTensor operator[](uint32_t offset) const {
         return LocalTensor(address_ + offset, size_ - offset, buffer_, position_);
@@ -53,7 +57,8 @@ class LocalTensor {
     __aicore__ inline uint64_t GetPhyAddr() const { return reinterpret_cast<uint64_t>(address_); }
     template <typename U>
     __aicore__ inline LocalTensor<U> ReinterpretCast() const {
-        return LocalTensor<U>(reinterpret_cast<U *>(address_), size_ * sizeof(T) / sizeof(U), buffer_, position_);
+        return LocalTensor<U>(reinterpret_cast<U *>(address_), size_ * sizeof(T) / sizeof(U),
+                              buffer_, position_);
     }
 
     // For the twin's own use: the host address, and which queue buffer this is.

@@ -12,8 +12,9 @@
 #define __gm__
 #define __ubuf__
 #define GM_ADDR uint8_t *
-#define KERNEL_TASK_TYPE_DEFAULT(type) static_assert(::AscendC::type == ::AscendC::KERNEL_TYPE_AIV_ONLY, \
-    "the twin runs vector-only kernels: it has no cube unit")
+#define KERNEL_TASK_TYPE_DEFAULT(type)                                \
+    static_assert(::AscendC::type == ::AscendC::KERNEL_TYPE_AIV_ONLY, \
+                  "the twin runs vector-only kernels: it has no cube unit")
 
 namespace twin {
 
@@ -29,14 +30,16 @@ inline uint32_t float_to_bits(float f) {
     return u;
 }
 
-// A NaN made by arithmetic has no bits of its own: x86 makes 0xffc00000, aarch64 0x7fc00000. Here it is always
-// 0x7fc00000 (assumed; docs/architecture.md).
+// A NaN made by arithmetic has no bits of its own: x86 makes 0xffc00000, aarch64 0x7fc00000. Here
+// it is always 0x7fc00000 (assumed; docs/architecture.md).
 constexpr uint32_t kNan = 0x7fc00000u;
 
-inline float canonical(float f) { return f == f ? f : bits_to_float(kNan); }
+inline float canonical(float f) {
+    return f == f ? f : bits_to_float(kNan);
+}
 
 float half_to_float(uint16_t bits);
-uint16_t float_to_half(float value);      // nearest even, overflow to infinity
+uint16_t float_to_half(float value);  // nearest even, overflow to infinity
 float bfloat16_to_float(uint16_t bits);
 uint16_t float_to_bfloat16(float value);  // nearest even, overflow to infinity
 
@@ -60,16 +63,59 @@ enum pipe_t { PIPE_S, PIPE_V, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_M, PIPE_FIX,
 
 namespace AscendC {
 
-enum KernelType { KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIV_1_0, KERNEL_TYPE_MIX_AIC_1_2 };
+enum KernelType {
+    KERNEL_TYPE_AIV_ONLY,
+    KERNEL_TYPE_AIC_ONLY,
+    KERNEL_TYPE_MIX_AIV_1_0,
+    KERNEL_TYPE_MIX_AIC_1_2
+};
 
 // One byte, so that a LocalTensor fits into two registers.
-enum class TPosition : uint8_t { GM, A1, A2, B1, B2, C1, C2, CO1, CO2, VECIN, VECOUT, VECCALC, LCM, SPM, MAX };
+enum class TPosition : uint8_t {
+    GM,
+    A1,
+    A2,
+    B1,
+    B2,
+    C1,
+    C2,
+    CO1,
+    CO2,
+    VECIN,
+    VECOUT,
+    VECCALC,
+    LCM,
+    SPM,
+    MAX
+};
 using QuePosition = TPosition;
 
-enum class RoundMode { CAST_NONE, CAST_RINT, CAST_FLOOR, CAST_CEIL, CAST_ROUND, CAST_TRUNC, CAST_ODD };
+enum class RoundMode {
+    CAST_NONE,
+    CAST_RINT,
+    CAST_FLOOR,
+    CAST_CEIL,
+    CAST_ROUND,
+    CAST_TRUNC,
+    CAST_ODD
+};
 
 // The pipe pairs that flags exist for on the vector core: FROM_TO.
-enum class HardEvent { V_S, S_V, V_MTE2, MTE2_V, V_MTE3, MTE3_V, MTE2_S, S_MTE2, MTE3_S, S_MTE3, MTE2_MTE3, MTE3_MTE2, MAX };
+enum class HardEvent {
+    V_S,
+    S_V,
+    V_MTE2,
+    MTE2_V,
+    V_MTE3,
+    MTE3_V,
+    MTE2_S,
+    S_MTE2,
+    MTE3_S,
+    S_MTE3,
+    MTE2_MTE3,
+    MTE3_MTE2,
+    MAX
+};
 
 template <typename A, typename B>
 struct IsSameType {

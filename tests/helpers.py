@@ -1,0 +1,65 @@
+"""What several test modules share: kernels by configuration, raw bits, and the model's answer."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import torch
+from models import ascend_numpy as model
+
+import workbench as wb
+
+ARCHS = ("dav-2201", "dav-3510")
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+ENTRIES = (("fp32", "fp32"), ("bf16", "bf16"), ("fp16", "fp16"), ("bf16", "fp32"), ("fp16", "fp32"))
+LARGEST_TILE = {"dav-2201": 12160, "dav-3510": 15744}
+POISON = {2: 0x7FED, 4: 0x7FEDDEAD}  # NaNs that arithmetic does not make, by bytes
+
+_UNSIGNED = {2: np.uint16, 4: np.uint32}
+_SIGNED = {2: torch.int16, 4: torch.int32}
+
+
+@functools.cache
+def kernel(tile: int = 4096, arch: str = "dav-2201", max_blocks: int = 128):
+    config = wb.KernelConfig(tile_length=tile, max_blocks=max_blocks, arch=arch)
+    return wb.build("lm_head", config, backend="twin")
+
+
+def bits(tensor: torch.Tensor) -> np.ndarray:
+    """Raw bits of a 2- or 4-byte tensor: uint16 or uint32 of its shape."""
+    size = tensor.element_size()
+    return tensor.detach().contiguous().view(_SIGNED[size]).numpy().view(_UNSIGNED[size])
+
+
+def from_bits(pattern: np.ndarray, dtype: str) -> torch.Tensor:
+    """uint16 or uint32 [...] -> a tensor of `dtype` with those bits."""
+    signed = np.ascontiguousarray(pattern).view(f"i{pattern.dtype.itemsize}")
+    return torch.from_numpy(signed.copy()).view(DTYPES[dtype])
+
+
+def poisoned(shape, dtype: str) -> torch.Tensor:
+    """A contiguous tensor full of `POISON`."""
+    out = torch.empty(shape, dtype=DTYPES[dtype])
+    out.view(_SIGNED[out.element_size()]).fill_(POISON[out.element_size()])
+    return out
+
+
+def expected(hidden, weight, bias=None, *, arch, tile, out="same") -> np.ndarray:
+    """The independent model's raw bits [N, V] for torch tensors hidden [..., H], weight [V, H]."""
+    name = {v: k for k, v in DTYPES.items()}[hidden.dtype]
+    parts = [bits(hidden.reshape(hidden.shape[:-1].numel(), hidden.shape[-1])), bits(weight)]
+    parts += [] if bias is None else [bits(bias)]
+    return model.lm_head(*parts, arch=arch, tile=tile, in_dtype=name, out_dtype=out)
+
+
+def wild(shape, seed: int, dtype: str = "fp32", spread: float = 6.0) -> torch.Tensor:
+    """Normal numbers scaled by 2**-spread .. 2**spread, so that every association shows."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal(shape) * 2.0 ** rng.uniform(-spread, spread, shape)
+    return torch.from_numpy(values.astype(np.float32)).to(DTYPES[dtype])
+
+
+def mkl_on_avx2() -> bool:
+    """Whether torch's own sums have the orders that the documents describe."""
+    return torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"

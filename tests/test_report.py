@@ -1,0 +1,234 @@
+"""The headless report: verdicts, failures that are named, and what an interrupted run leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from workbench import cli, paths
+from workbench.errors import InputError, MissingError
+from workbench.report import run_report
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def notebook(path: Path, *cells: tuple[str, str]) -> Path:
+    """Write a notebook; a cell is (kind, source), the kind "md", "code" or "parameters"."""
+    made = []
+    for kind, source in cells:
+        if kind == "md":
+            made.append(nbformat.v4.new_markdown_cell(source))
+        else:
+            made.append(nbformat.v4.new_code_cell(source))
+            made[-1].metadata["tags"] = ["parameters"] if kind == "parameters" else []
+    nbformat.write(nbformat.v4.new_notebook(cells=made), path)
+    return path
+
+
+FIGURE = """
+import matplotlib.pyplot as plt
+from IPython.display import display
+fig, ax = plt.subplots(figsize=(1, 1)); ax.plot([1, tile])
+{show}
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """One report over a notebook that passes and one for each way to fail."""
+    folder = tmp_path_factory.mktemp("notebooks {x}")  # papermill would format a path with braces
+    with_alt = "display(fig, metadata={'image/png': {'alt': 'A line that rises'}}); plt.close(fig)"
+    files = [
+        notebook(
+            folder / "01_good.ipynb",
+            ("md", "# The *good* one\n\nIts claim, with [a link](x), `holds`.\n\nMore."),
+            ("parameters", "tile = 64\narch: str = 'dav-2201'"),
+            ("code", "import sys, workbench\nprint('INTERPRETER', sys.executable)"),
+            ("md", "## A figure without words"),
+            ("code", FIGURE.format(show="plt.show()")),
+            ("code", FIGURE.format(show=with_alt)),
+            ("code", "import ipywidgets\nipywidgets.IntSlider()"),
+            ("code", "assert tile == 7, tile"),
+        ),
+        notebook(
+            folder / "02_bad.ipynb",
+            ("md", "# Bad\n\nIt fails."),
+            ("code", "x = 1"),
+            ("md", "## Claim one\n\ntext\n\n## Claim two: x is 2"),
+            ("code", "assert x == 2, f'x is {x}, <b>not</b> 2'"),
+            ("code", "print('NEVER')"),
+        ),
+        notebook(
+            folder / "03_exit.ipynb",
+            ("md", "# Exits"),
+            ("code", "import sys; sys.exit(0)"),
+            ("code", "1"),
+        ),
+        notebook(folder / "04_dies.ipynb", ("code", "import os; os._exit(3)"), ("code", "1")),
+        notebook(folder / "05_slow.ipynb", ("code", "import time"), ("code", "time.sleep(60)")),
+    ]
+    out = tmp_path_factory.mktemp("report") / "deep" / "out"
+    lines: list[str] = []
+    return run_report(out, files, {"tile": 7}, timeout=4, progress=lines.append), out, lines
+
+
+def test_verdicts(made):
+    report, out, lines = made
+    assert [n.status for n in report.notebooks] == ["passed", *["failed"] * 4]
+    assert not report.passed
+    assert lines[0] == "[1/5] 01_good" and len(lines) == 5
+    data = json.loads((out / "report.json").read_text())
+    assert data == report.to_dict()
+    for found in data["notebooks"]:
+        assert {"name", "passed", "seconds", "html"} <= set(found)
+        assert (out / found["html"]).is_file() and found["seconds"] > 0
+    good = report.notebooks[0]
+    assert (good.heading, good.claim) == ("The good one", "Its claim, with a link, holds.")
+    assert good.parameters == {"tile": "7", "arch": "'dav-2201'"}
+    assert report.provenance["architecture"] == "dav-2201"
+    assert str(report).splitlines()[0].startswith("passed")
+
+
+def test_a_failure_names_its_claim_cell_and_message(made):
+    _, bad, exits, dies, slow = made[0].notebooks
+    assert (bad.failed_claim, bad.failed_cell, bad.not_reached) == ("Claim two: x is 2", 4, 1)
+    assert bad.message == "AssertionError: x is 1, <b>not</b> 2"
+    assert (exits.failed_cell, exits.not_reached) == (2, 1)  # a notebook cannot leave early
+    assert dies.message.startswith("DeadKernelError") and dies.failed_cell == 1
+    assert slow.message == "TimeoutError: the cell took more than 4 s" and slow.failed_cell == 2
+    index = (made[1] / "index.html").read_text()
+    assert "Claim two: x is 2" in index
+    assert "x is 1, &lt;b&gt;not&lt;/b&gt; 2" in index
+    assert "NEVER" not in re.sub(r"<[^>]*>|print.*", "", (made[1] / "02_bad.html").read_text())
+
+
+def test_the_kernel_is_this_interpreter(made):
+    assert f"INTERPRETER {sys.executable}" in (made[1] / "01_good.html").read_text()
+
+
+class Page(HTMLParser):
+    """Collects what an accessibility check needs."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def all(self, tag: str) -> list[dict]:
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+def test_pages_stand_alone_and_are_accessible(made):
+    report, out, _ = made
+    for name in ["index.html", *[n.html for n in report.notebooks]]:
+        page = Page((out / name).read_text())
+        assert page.all("html")[0]["lang"] == "en"
+        assert page.all("title") and page.all("main")
+        for tag, attrs in page.tags:
+            for link in (attrs.get("src"), attrs.get("href") if tag == "link" else None):
+                assert not link or link.startswith("data:"), f"{name} fetches {link}"
+        assert not page.all("script")
+        assert all(image.get("alt") for image in page.all("img"))
+        ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+        for link in page.all("a"):
+            target = link["href"]
+            assert target[1:] in ids if target.startswith("#") else "/" not in target
+    index = (out / "index.html").read_text()
+    assert "prefers-color-scheme: dark" in index
+    for word in ("1 passed, 4 failed", "✓", "✗", "Provenance", "torch", "cores"):
+        assert word in index
+    assert {"01_good.html", "report.json"} <= {a["href"] for a in Page(index).all("a")}
+
+
+def test_figures_keep_their_alt_text_and_widgets_leave_a_note(made):
+    text = (made[1] / "01_good.html").read_text()
+    alts = [image["alt"] for image in Page(text).all("img")]
+    assert alts == ["Figure under the heading: A figure without words", "A line that rises"]
+    assert "An interactive panel stands here" in text and "IntSlider(value" not in text
+    (thumbnail,) = Page((made[1] / "index.html").read_text()).all("img")
+    assert thumbnail["src"].startswith("data:image/png;base64,")
+
+
+def test_command_line_exit_codes(tmp_path, capfd):
+    good = notebook(tmp_path / "g.ipynb", ("md", "# G"), ("code", "print('x')"))
+    bad = notebook(tmp_path / "b.ipynb", ("md", "# B"), ("code", "assert False, 'because'"))
+    args = ["report", "--out", str(tmp_path / "out"), "--json"]
+    assert cli.main([*args, "--notebook", str(good)]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert (found["passed"], found["notebooks"][0]["html"]) == (True, "g.html")
+    assert cli.main([*args, "--notebook", str(good), "--notebook", str(bad)]) == 1
+    found = json.loads(capfd.readouterr().out)
+    assert [n["passed"] for n in found["notebooks"]] == [True, False]
+    assert found["notebooks"][1]["message"] == "AssertionError: because"
+    assert (tmp_path / "out" / "index.html").is_file()
+
+
+def test_wrong_input(tmp_path, monkeypatch):
+    file = notebook(tmp_path / "a.ipynb", ("parameters", "tile = 1"))
+    (tmp_path / "other").mkdir()
+    same = notebook(tmp_path / "other" / "a.ipynb", ("code", "1"))
+    with pytest.raises(InputError, match="no file and no notebook"):
+        run_report(tmp_path / "out", ["nowhere"])
+    with pytest.raises(InputError, match=r"parameter tiles; they have: tile"):
+        run_report(tmp_path / "out", [file], {"tiles": 3})
+    with pytest.raises(InputError, match="same page"):
+        run_report(tmp_path / "out", [file, same])
+    with pytest.raises(InputError, match="Cannot write"):
+        run_report(file, [file])
+    (tmp_path / "no.ipynb").write_text("{")
+    with pytest.raises(InputError, match="not a notebook"):
+        run_report(tmp_path / "out", [tmp_path / "no.ipynb"])
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(paths, "NOTEBOOKS", tmp_path / "empty")
+    with pytest.raises(MissingError, match="no notebooks"):
+        run_report(tmp_path / "out")
+
+
+def test_an_interrupted_run_leaves_the_finished_notebooks(tmp_path):
+    first = notebook(tmp_path / "1.ipynb", ("md", "# One"), ("code", "1"))
+    pid = tmp_path / "pid"
+    hangs = f"import os, time, pathlib; pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))"
+    second = notebook(tmp_path / "2.ipynb", ("code", hangs), ("code", "time.sleep(300)"))
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "workbench.cli", "report", "--out", str(out), "--json"]
+    command += ["--notebook", str(first), "--notebook", str(second)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (pid.exists() and pid.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    stdout, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert json.loads(stdout)["error"]["message"] == "interrupted"
+    data = json.loads((out / "report.json").read_text())
+    assert data["interrupted"] and not data["passed"]
+    assert [n["status"] for n in data["notebooks"]] == ["passed", "not run"]
+    assert (out / "1.html").is_file()
+    index = (out / "index.html").read_text()
+    assert "The run was interrupted" in index and "1 not run" in index
+    assert not list(out.glob("*.new"))
+    deadline = time.monotonic() + 10
+    while alive(int(pid.read_text())) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not alive(int(pid.read_text())), "the kernel outlived the interrupted report"
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,319 @@
+"""The panel: controls on the left of `Judge`, its results on the right. Draws and computes nothing."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import html
+from collections.abc import Iterator
+from typing import Any
+
+import ipywidgets as ipw
+import torch
+
+from workbench import plots, samples
+from workbench.build import spec
+from workbench.errors import InputError
+from workbench.widgets.judge import (
+    BASELINE_TILE,
+    OP,
+    Judge,
+    PanelResult,
+    PanelState,
+    explain,
+    tile_choices,
+)
+from workbench.widgets.latest import Latest
+
+REAL, SYNTHETIC = "SmolLM2-135M, real (H 576)", "Qwen3-8B shape, synthetic (H 4096)"
+OWN = "as given"
+LARGEST_SLIDER_BLOCKS = 256
+_WIDE = ipw.Layout(width="30rem")
+_STYLE = {"description_width": "7rem"}
+
+
+def panel(
+    hidden: torch.Tensor | None = None,
+    weight: torch.Tensor | None = None,
+    *,
+    tile_length: int = BASELINE_TILE,
+    max_blocks: int = 128,
+    arch: str = "dav-2201",
+    dtype: str = "fp32",
+    backend: str = "auto",
+) -> Panel:
+    """Sliders that rebuild the LM head and show at once what the change does to its bits.
+
+    Args:
+        hidden: [..., H]; None: a choice of the real sample and a synthetic one, 32 rows each.
+        weight: [V, H]; given together with hidden.
+        tile_length, max_blocks, arch, dtype: Where to start.
+        backend: "twin", "npu" or "auto": npu for tensors on an NPU, else the twin.
+
+    Returns:
+        A widget. Without a front end it works too: `.set(tile_length=64).wait()`, then `.result`.
+
+    Raises:
+        InputError: Only one of hidden and weight was given.
+
+    Example:
+        >>> shown = panel(torch.randn(4, 512), torch.randn(9, 512))         # doctest: +SKIP
+        >>> shown.set(max_blocks=3).wait().result.change.equal              # doctest: +SKIP
+        True
+    """
+    if (hidden is None) != (weight is None):
+        raise InputError("give hidden and weight together, or neither to use the samples")
+    data: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+    if hidden is not None and weight is not None:
+        data[OWN] = hidden, weight
+    else:
+        draw = samples.qwen3(rows=32, vocab=257, dtype=torch.float32)
+        data[SYNTHETIC] = draw.hidden, draw.weight
+        real = samples.smollm2()
+        data[REAL] = real.hidden.flatten(0, -2)[:32], real.weight[:512].float()
+    return Panel(data, PanelState(tile_length, max_blocks, arch, dtype), backend)
+
+
+class Panel(ipw.VBox):
+    """Made by `panel`. `result` is what it shows, `set` moves its controls, `wait` waits for it."""
+
+    def __init__(
+        self,
+        data: dict[str, tuple[torch.Tensor, torch.Tensor]],
+        state: PanelState,
+        backend: str = "auto",
+    ) -> None:
+        self._judges = {name: Judge(*tensors, backend) for name, tensors in data.items()}
+        self._quiet = False  # True while a control is moved by the program
+        self.result: PanelResult | None = None
+        self._last_good: PanelResult | None = None
+        self._worker = Latest(self._work, self._show, self._unexpected)
+        self._make_controls(list(data), state)
+        self.status = ipw.HTML()
+        self.verdicts = ipw.HTML()
+        self.picture = ipw.HTML()
+        super().__init__([self._controls, self.status, self.verdicts, self.picture])
+        self.add_class("workbench-panel")
+        # The first result is there when the cell ends: no thread is left behind headless.
+        self._busy(state)
+        for found in self._work((next(iter(data)), state, None)):
+            self._show(found)
+
+    def set(self, **values: Any) -> Panel:
+        """Move controls: tile_length, max_blocks, arch, dtype, data. Does not wait."""
+        names = {
+            "tile_length": self.tile_text,
+            "max_blocks": self.max_blocks,
+            "arch": self.arch,
+            "dtype": self.dtype,
+            "data": self.data,
+        }
+        for name, value in values.items():
+            if name not in names:
+                raise InputError(f"the panel has no control {name!r}; it has {', '.join(names)}")
+            names[name].value = str(value) if name == "tile_length" else value
+        return self
+
+    def wait(self, timeout: float = 60) -> Panel:
+        """Wait until the controls' last position has been judged.
+
+        Raises:
+            TimeoutError: It took longer than `timeout` seconds.
+        """
+        if not self._worker.wait(timeout):
+            raise TimeoutError(f"the panel was still at work after {timeout:g} s")
+        return self
+
+    # ---- controls ----------------------------------------------------------------------------
+
+    def _make_controls(self, data: list[str], state: PanelState) -> None:
+        raw = spec(OP).raw
+        slow: dict[str, Any] = {"continuous_update": False, "style": _STYLE, "layout": _WIDE}
+        choices = sorted({*tile_choices(state.arch, state.dtype), state.tile_length})
+        self.tile = ipw.SelectionSlider(
+            options=choices, value=state.tile_length, description="tile length", **slow
+        )
+        self.tile_text = ipw.Text(
+            value=str(state.tile_length),
+            description="or any tile",
+            continuous_update=False,
+            style=_STYLE,
+            layout=ipw.Layout(width="14rem"),
+        )
+        self.max_blocks = ipw.IntSlider(
+            value=state.max_blocks,
+            min=1,
+            max=max(LARGEST_SLIDER_BLOCKS, state.max_blocks),
+            description="MAX_BLOCKS",
+            **slow,
+        )
+        small = {"style": _STYLE, "layout": ipw.Layout(width="14rem")}
+        self.arch = ipw.Dropdown(
+            options=raw["archs"], value=state.arch, description="architecture", **small
+        )
+        self.dtype = ipw.Dropdown(
+            options=spec(OP).dtypes, value=state.dtype, description="input dtype", **small
+        )
+        self.data = ipw.Dropdown(options=data, description="data", style=_STYLE, layout=_WIDE)
+        self.tile.observe(self._tile_moved, "value")
+        self.tile_text.observe(self._tile_typed, "value")
+        for control in (self.max_blocks, self.data):
+            control.observe(self._moved, "value")
+        for control in (self.arch, self.dtype):
+            control.observe(self._limits_moved, "value")
+        left = [self.tile, self.max_blocks] + ([self.data] if len(data) > 1 else [])
+        right = [self.tile_text, self.arch, self.dtype]
+        self._controls = ipw.HBox(
+            [ipw.VBox(left), ipw.VBox(right)], layout=ipw.Layout(flex_flow="row wrap")
+        )
+
+    def _tile_moved(self, change: Any) -> None:
+        if not self._quiet:
+            self._quietly(self.tile_text, value=str(change["new"]))
+            self._submit()
+
+    def _tile_typed(self, change: Any) -> None:
+        if self._quiet:
+            return
+        text = change["new"].strip()
+        if not text.lstrip("-").isdecimal():
+            wanted = "Type a number of elements: a multiple of 64."
+            self._refuse(f"“{text}” is not a tile length. {wanted}")
+            return
+        tile = int(text)
+        largest = spec(OP).largest_tile(self.arch.value, self.dtype.value)
+        if 64 <= tile <= largest and tile % 64 == 0:
+            options = sorted({*tile_choices(self.arch.value, self.dtype.value), tile})
+            self._quietly(self.tile, options=options, value=tile)
+        self._submit()  # one that cannot work is refused by the builder, in its words
+
+    def _limits_moved(self, change: Any) -> None:
+        """Architecture or dtype: another UB, other tiles on the slider."""
+        if self._quiet:
+            return
+        options = tile_choices(self.arch.value, self.dtype.value)
+        tile = min(self.tile.value, options[-1])
+        self._quietly(self.tile, options=sorted({*options, tile}), value=tile)
+        self._quietly(self.tile_text, value=str(tile))
+        self._submit()
+
+    def _moved(self, change: Any) -> None:
+        if not self._quiet:
+            self._submit()
+
+    def _quietly(self, widget: Any, **values: Any) -> None:
+        self._quiet = True
+        try:
+            for name, value in values.items():
+                setattr(widget, name, value)
+        finally:
+            self._quiet = False
+
+    # ---- work --------------------------------------------------------------------------------
+
+    def _submit(self) -> None:
+        try:
+            tile = int(self.tile_text.value)
+        except ValueError:  # the text was refused before; another control has moved since
+            tile = self.tile.value
+            self._quietly(self.tile_text, value=str(tile))
+        state = PanelState(tile, self.max_blocks.value, self.arch.value, self.dtype.value)
+        self._busy(state)
+        before = self._last_good if self._data_shown == self.data.value else None
+        self._worker.submit((self.data.value, state, before))
+
+    def _work(self, request: tuple[str, PanelState, PanelResult | None]) -> Iterator[tuple]:
+        data, state, before = request
+        for found in self._judges[data].stages(state, before):
+            yield data, found
+
+    def _unexpected(self, request: tuple, error: Exception) -> None:
+        self._show((request[0], PanelResult(request[1], error=explain(error), complete=True)))
+
+    # ---- showing -----------------------------------------------------------------------------
+
+    _data_shown = ""
+
+    def _busy(self, state: PanelState) -> None:
+        self.status.value = _status(f"building tile {state.tile_length} for {state.arch} …")
+
+    def _refuse(self, message: str) -> None:
+        """Show why there is no result; whatever is being computed no longer counts."""
+        state = PanelState(self.tile.value, self.max_blocks.value, self.arch.value, self.dtype.value)
+        request = self.data.value, PanelResult(state, error=message, complete=True)
+        self._worker.submit(request)
+
+    def _show(self, shown: tuple[str, PanelResult]) -> None:
+        data, found = shown
+        self.result = found
+        if found.error:
+            self.status.value = _status("not built", "error")
+            self.verdicts.value = _error(found.error)
+            self.picture.value = ""
+            return
+        if found.complete:
+            self._last_good, self._data_shown = found, data
+        self.status.value = _status("done" if found.complete else "judging …")
+        self.verdicts.value = _verdicts(found)
+        if not self.picture.value or found.complete or found.logits is None:
+            self.picture.value = _picture(found)
+
+    def __repr__(self) -> str:
+        return f"Panel: {self.result}"
+
+
+def _status(text: str, kind: str = "") -> str:
+    return (
+        f'<div role="status" class="workbench-status {kind}" '
+        f'style="color: var(--jp-ui-font-color2, #555)">{html.escape(text)}</div>'
+    )
+
+
+def _error(text: str) -> str:
+    return (
+        '<div role="alert" class="workbench-error" style="border-left: 4px solid #a8321a; '
+        'padding: .5rem .8rem; white-space: pre-wrap; line-height: 1.45; max-width: 60rem">'
+        f"<b>Not built.</b> {html.escape(text)}</div>"
+    )
+
+
+def _verdicts(found: PanelResult) -> str:
+    lines = {
+        "build": found.build_text(),
+        "order": found.order_text(),
+        "drift": found.drift_text(),
+        "bits": found.baseline_text(),
+        "this change": found.change_text(),
+        "invariance": found.invariance_text(),
+    }
+    rows = "".join(
+        f'<tr class="workbench-{name.replace(" ", "-")}"><th scope="row" style="text-align: left; '
+        f'padding: .1rem 1rem .1rem 0; vertical-align: top; white-space: nowrap">{name}</th>'
+        f'<td style="text-align: left; padding: .1rem 0">{html.escape(text) or "…"}</td></tr>'
+        for name, text in lines.items()
+        if text or not (found.complete or name == "this change")
+    )
+    heading = f"<b>{html.escape(found.title())}</b>"
+    evidence = ""
+    if found.drift is not None:
+        evidence = f"<small>{html.escape(plots.evidence_text(found.drift))}</small>"
+    return f'<div style="line-height: 1.45">{heading}<table>{rows}</table>{evidence}</div>'
+
+
+def _picture(found: PanelResult) -> str:
+    if found.tree is None:
+        return ""
+    s = found.state
+    label = f"tile {s.tile_length} on {s.arch}"
+    evidence = f"declared by the source, {s.arch}, tile {s.tile_length}"
+    figure = plots.order(found.tree, label, plots.evidence_text(note=evidence))
+    data = base64.b64encode(plots.png(figure, 1.5)).decode()
+    alt = f"Order of summation of {label}: {found.order_text()}."
+    return (
+        f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{data}" '
+        'style="width: 100%; max-width: 60rem; background: white">'
+    )
+
+
+__all__ = ["Panel", "panel"]
+_ = dataclasses
