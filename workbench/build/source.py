@@ -218,11 +218,16 @@ def _rewrite_launches(text: str, blanked: str) -> str:
 
 
 def launchers(
-    kernels: tuple[KernelDecl, ...], constants: list[str], backend: str, arch: str
+    kernels: tuple[KernelDecl, ...],
+    constants: list[str],
+    backend: str,
+    arch: str,
+    shown: str,
 ) -> str:
     """C++ text of the kernel table (`csrc/ascend/kernel_table.h`) for these kernels.
 
-    `constants` are names of integer macros whose values the compiler writes into the table.
+    `constants` are names of integer macros whose values the compiler writes into the table. An
+    error in a launcher is placed at its kernel, in the file `shown` (escaped for a C++ string).
     """
     lines = ['#include "kernel_table.h"']
     if backend == "twin":
@@ -231,6 +236,7 @@ def launchers(
     for i, kernel in enumerate(kernels):
         arguments = ", ".join(_argument(p, j) for j, p in enumerate(kernel.parameters))
         name = f"::{kernel.name}"
+        lines.append(f'#line {kernel.line} "{shown}"')
         if backend == "twin":
             lines.append(
                 f"void wb_body_{i}(void *context) "

@@ -16,7 +16,7 @@ from workbench.errors import InputError
 from workbench.ops.inputs import check_lm_head, short_name
 from workbench.ops.precision import full_fp32
 
-_VJP_BYTES = 16 << 20  # of a 16-bit weight in fp32 that exist at a time in backward
+_VJP_BYTES = 4 << 20  # of a 16-bit weight in fp32 that exist at a time in backward
 
 
 class LMHeadKernel(Kernel):

@@ -15,7 +15,8 @@ _before: list[str] = []
 
 def _places() -> list:
     """Where torch keeps the precision of fp32 matmuls; before torch 2.9 it had no such places."""
-    places = (torch.backends.mkldnn.matmul, torch.backends.cuda.matmul)
+    backends = (torch.backends.mkldnn, torch.backends.cuda)
+    places = [getattr(backend, "matmul", None) for backend in backends]
     return [place for place in places if hasattr(place, "fp32_precision")]
 
 

@@ -130,7 +130,7 @@ def drift_heatmap(
     axes[0].set_ylabel("tile length")
     bar = fig.colorbar(ScalarMappable(norm, style.SEQUENTIAL), ax=axes, pad=0.01, aspect=28)
     bar.set_label("max |error| against fp64, in units of the logits", fontsize=11)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     return fig
 
 
@@ -168,7 +168,7 @@ def invariance_table(
         ScalarMappable(Normalize(0, 100), style.SEQUENTIAL), ax=ax, pad=0.01, aspect=18
     )
     bar.set_label("% of outputs whose bits change", fontsize=11)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     return fig
 
 
@@ -283,7 +283,7 @@ def batch_shift(
     axes[0].set_ylabel("rows in the batch")
     bar = fig.colorbar(ScalarMappable(norm, cmap), ax=axes, pad=0.01, aspect=28)
     bar.set_label("logit minus logit alone (grey: the same bits)", fontsize=11)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     bar.formatter.set_powerlimits((0, 0))  # type: ignore[attr-defined]
     return fig
 

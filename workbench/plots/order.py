@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -80,7 +81,7 @@ def orders(
     bar.set_label("roundings of a term", fontsize=11)
     bar.ax.tick_params(labelsize=10)
     bar.ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     return fig
 
 
@@ -123,7 +124,7 @@ def draw_tree(ax: Axes, tree: ReductionTree, norm: Normalize | None, color: str 
     if note:
         pairs = all(high == (size - 1).bit_length() for size, high in drawing.folded)
         note += " terms, added in pairs" if pairs else " terms, folded"
-    where = {"transform": ax.transAxes, "fontsize": 9.5, "va": "top"}
+    where: dict[str, Any] = {"transform": ax.transAxes, "fontsize": 9.5, "va": "top"}
     ax.text(0.02, 0.97, note, color=style.SOFT, **where)
     if drawing.path:
         below = 0.9 if note else 0.97

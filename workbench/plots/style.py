@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from workbench import __version__
 
@@ -38,8 +39,8 @@ _LONG = 4  # a list of more values is shortened to its ends
 
 def figure(width: float, height: float, title: str, evidence: str = "") -> Figure:
     """An empty figure of `width` x `height` inches with its title and evidence line."""
-    fig = Figure(figsize=(width, height), dpi=DPI, layout="constrained", facecolor="white")
-    fig.get_layout_engine().set(w_pad=0.08, h_pad=0.08)  # type: ignore[union-attr]
+    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08)
+    fig = Figure(figsize=(width, height), dpi=DPI, layout=layout, facecolor="white")
     lines = textwrap.fill(title, int(width / 0.125))
     fig.suptitle(lines, x=0.01, ha="left", fontsize=15, fontweight="bold", color=INK)
     if evidence:

@@ -1,4 +1,4 @@
-"""What the panel shows, computed without any widget: a state goes in, results come out in stages."""
+"""What the panel shows, computed without a widget: a state goes in, results come in stages."""
 
 from __future__ import annotations
 
@@ -179,15 +179,17 @@ class Judge:
     def stages(
         self, state: PanelState, previous: PanelResult | None = None
     ) -> Iterator[PanelResult]:
-        """Results that hold more and more; the last one is complete, or has an `error`.
+        """Results that hold more and more, from nothing to a complete one or an `error`.
 
         Args:
             previous: What was shown before, to say what this change did to the bits.
         """
         found = PanelResult(state)
+        yield found
         try:
-            for found in self._stages(found, previous):
-                yield found
+            for stage in self._stages(found, previous):
+                found = stage
+                yield stage
         except WorkbenchError as error:
             yield dataclasses.replace(found, error=explain(error), complete=True)
 

@@ -1,9 +1,8 @@
-"""The panel: controls on the left of `Judge`, its results on the right. Draws and computes nothing."""
+"""The panel: controls that ask `Judge`, and its results. Nothing is drawn or computed here."""
 
 from __future__ import annotations
 
 import base64
-import dataclasses
 import html
 from collections.abc import Iterator
 from typing import Any
@@ -86,7 +85,8 @@ class Panel(ipw.VBox):
         self._judges = {name: Judge(*tensors, backend) for name, tensors in data.items()}
         self._quiet = False  # True while a control is moved by the program
         self.result: PanelResult | None = None
-        self._last_good: PanelResult | None = None
+        self._last_good: tuple[str, PanelResult | None] = "", None
+        self._drawn = ""
         self._worker = Latest(self._work, self._show, self._unexpected)
         self._make_controls(list(data), state)
         self.status = ipw.HTML()
@@ -95,9 +95,12 @@ class Panel(ipw.VBox):
         super().__init__([self._controls, self.status, self.verdicts, self.picture])
         self.add_class("workbench-panel")
         # The first result is there when the cell ends: no thread is left behind headless.
-        self._busy(state)
-        for found in self._work((next(iter(data)), state, None)):
-            self._show(found)
+        first = next(iter(data)), state, None
+        try:
+            for found in self._work(first):
+                self._show(found)
+        except Exception as error:
+            self._unexpected(first, error)
 
     def set(self, **values: Any) -> Panel:
         """Move controls: tile_length, max_blocks, arch, dtype, data. Does not wait."""
@@ -129,9 +132,14 @@ class Panel(ipw.VBox):
     def _make_controls(self, data: list[str], state: PanelState) -> None:
         raw = spec(OP).raw
         slow: dict[str, Any] = {"continuous_update": False, "style": _STYLE, "layout": _WIDE}
-        choices = sorted({*tile_choices(state.arch, state.dtype), state.tile_length})
+        choices, tile = tile_choices(state.arch, state.dtype), state.tile_length
+        if 64 <= tile <= choices[-1] and tile % 64 == 0:
+            choices = sorted({*choices, tile})
         self.tile = ipw.SelectionSlider(
-            options=choices, value=state.tile_length, description="tile length", **slow
+            options=choices,
+            value=tile if tile in choices else choices[-1],
+            description="tile length",
+            **slow,
         )
         self.tile_text = ipw.Text(
             value=str(state.tile_length),
@@ -218,30 +226,31 @@ class Panel(ipw.VBox):
             tile = self.tile.value
             self._quietly(self.tile_text, value=str(tile))
         state = PanelState(tile, self.max_blocks.value, self.arch.value, self.dtype.value)
-        self._busy(state)
-        before = self._last_good if self._data_shown == self.data.value else None
+        data, before = self._last_good
+        before = before if data == self.data.value else None
         self._worker.submit((self.data.value, state, before))
-
-    def _work(self, request: tuple[str, PanelState, PanelResult | None]) -> Iterator[tuple]:
-        data, state, before = request
-        for found in self._judges[data].stages(state, before):
-            yield data, found
-
-    def _unexpected(self, request: tuple, error: Exception) -> None:
-        self._show((request[0], PanelResult(request[1], error=explain(error), complete=True)))
-
-    # ---- showing -----------------------------------------------------------------------------
-
-    _data_shown = ""
-
-    def _busy(self, state: PanelState) -> None:
-        self.status.value = _status(f"building tile {state.tile_length} for {state.arch} …")
 
     def _refuse(self, message: str) -> None:
         """Show why there is no result; whatever is being computed no longer counts."""
-        state = PanelState(self.tile.value, self.max_blocks.value, self.arch.value, self.dtype.value)
-        request = self.data.value, PanelResult(state, error=message, complete=True)
-        self._worker.submit(request)
+        state = PanelState(
+            self.tile.value, self.max_blocks.value, self.arch.value, self.dtype.value
+        )
+        found = PanelResult(state, error=message, complete=True)
+        self._worker.submit((self.data.value, found, None))
+
+    def _work(self, request: tuple) -> Iterator[tuple[str, PanelResult]]:
+        data, asked, before = request
+        if isinstance(asked, PanelResult):
+            yield data, asked
+            return
+        for found in self._judges[data].stages(asked, before):
+            yield data, found
+
+    def _unexpected(self, request: tuple, error: Exception) -> None:
+        state = getattr(request[1], "state", request[1])
+        self._show((request[0], PanelResult(state, error=explain(error), complete=True)))
+
+    # ---- showing -----------------------------------------------------------------------------
 
     def _show(self, shown: tuple[str, PanelResult]) -> None:
         data, found = shown
@@ -249,14 +258,19 @@ class Panel(ipw.VBox):
         if found.error:
             self.status.value = _status("not built", "error")
             self.verdicts.value = _error(found.error)
-            self.picture.value = ""
+            self.picture.value = self._drawn = ""
             return
+        if found.seconds is None:
+            state = found.state
+            self.status.value = _status(f"building tile {state.tile_length} for {state.arch} …")
+            return  # what was shown before stays until there is something new to say
         if found.complete:
-            self._last_good, self._data_shown = found, data
+            self._last_good = data, found
         self.status.value = _status("done" if found.complete else "judging …")
         self.verdicts.value = _verdicts(found)
-        if not self.picture.value or found.complete or found.logits is None:
-            self.picture.value = _picture(found)
+        picture = f"{found.state.tile_length} {found.state.arch} {data}"
+        if picture != self._drawn:
+            self.picture.value, self._drawn = _picture(found), picture
 
     def __repr__(self) -> str:
         return f"Panel: {self.result}"
@@ -313,7 +327,3 @@ def _picture(found: PanelResult) -> str:
         f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{data}" '
         'style="width: 100%; max-width: 60rem; background: white">'
     )
-
-
-__all__ = ["Panel", "panel"]
-_ = dataclasses
