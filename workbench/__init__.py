@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     )
     from workbench.numerics import drift, invariance
     from workbench.orders import ReductionTree, declared_order
-    from workbench.widgets import panel
+    from workbench.widgets.panel import panel
 
 
 def __getattr__(name: str) -> Any:

@@ -186,7 +186,7 @@ def _prefix() -> str:
 
 @functools.cache
 def _host() -> str:
-    """Where a process id means something: a home folder may be shared by machines and containers."""
+    """Where a process id means something: machines and containers may share a home folder."""
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:

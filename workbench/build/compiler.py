@@ -185,7 +185,7 @@ def build_error(
 
 
 def _first_error(output: str, mine: set[str]) -> tuple[str | None, tuple[str, int] | None]:
-    """(text of the first error, the user's file and line it belongs to); None for what is not there."""
+    """(text of the first error, the user's file and line it belongs to); None: not there."""
     text: str | None = None
     place: tuple[str, int] | None = None
     context: tuple[str, int] | None = None
