@@ -374,15 +374,17 @@ def test_no_chosen_block_writes_nothing():
     assert (bits(got) == 0x7FEDDEAD).all()
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
-def test_more_than_2_to_the_31_outputs(dtype):
-    """Element indices pass 2^31: some blocks of 65,535 over lazily mapped output memory."""
-    rows, vocab, width, blocks = 65537, 32771, 3, 65535
+@pytest.mark.parametrize(
+    ("dtype", "rows", "wrap"), [("fp16", 65537, 2**31), ("bf16", 131077, 2**32)]
+)
+def test_more_outputs_than_32_bits_count(dtype, rows, wrap):
+    """Element indices pass 2^31 and 2^32: some blocks of 65,535, over lazily mapped memory."""
+    vocab, width, blocks, chosen = 32771, 3, 65535, [0, 1, 40000]
     total = rows * vocab
-    assert total > 2**31
-    chosen = [0, 1, 40000]
+    assert total > wrap
     hidden, weight, bias = inputs(width, dtype, rows, vocab)
-    memory = mmap.mmap(-1, 2 * total)
+    lazily = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    memory = mmap.mmap(-1, 2 * total, flags=lazily)
     if hasattr(mmap, "MADV_NOHUGEPAGE"):
         memory.madvise(mmap.MADV_NOHUGEPAGE)  # else the few elements would touch all of it
     try:
@@ -392,19 +394,19 @@ def test_more_than_2_to_the_31_outputs(dtype):
         kernel(64)(hidden, weight, bias, out=out, blocks=blocks, block_ids=chosen)
         flat = bits(out).reshape(-1)
         at = np.concatenate([np.arange(c, total, blocks) for c in chosen])
-        assert at.max() > 2**31 and len(at) > 90000
+        assert at.max() > wrap and len(at) > 90000
         got, beside = flat[at].copy(), flat[np.minimum(at + 3, total - 1)].copy()
     finally:
         del out, flat
-    h, w = (model.widen(bits(t), dtype) for t in (hidden, weight))
-    n, v = at // vocab, at % vocab
-    products = model.mul(h[n], w[v])
-    sums = model.add(np.float32(0), model.reduce_sum(products, "dav-2201"))
-    total32 = model.add(sums, model.widen(bits(bias), dtype)[v])
+    h, w, b = (model.widen(bits(t), dtype) for t in (hidden, weight, bias))
     narrow = model.fp32_to_bf16 if dtype == "bf16" else model.fp32_to_fp16
-    np.testing.assert_array_equal(got, narrow(total32))
+
+    def logits(index):
+        n, v = index // vocab, index % vocab
+        sums = model.reduce_sum(model.mul(h[n], w[v]), "dav-2201")
+        return narrow(model.add(model.add(np.float32(0), sums), b[v]))
+
+    np.testing.assert_array_equal(got, logits(at))
     assert not beside.any()  # the elements of other blocks were not written
-    # Control: an index that wraps at 2^31 would have read other rows.
-    late = at[at >= 2**31]
-    products = model.mul(h[(late - 2**31) // vocab], w[(late - 2**31) % vocab])
-    assert (narrow(model.reduce_sum(products, "dav-2201")) != got[at >= 2**31]).any()
+    late = at >= wrap  # control: an index that wraps would have read other rows
+    assert (logits(at[late] - wrap) != got[late]).any()
