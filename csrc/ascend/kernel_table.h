@@ -11,7 +11,7 @@ extern "C" {
 typedef struct {
     const char *name;
     const char *type;
-    char kind;  // p: address, i: signed, u: unsigned, f: float, b: bool
+    char kind;  // p: address, i: signed, u: unsigned, f: float, b: bool, s: anything else
     unsigned char size;
 } wb_parameter;
 
@@ -33,7 +33,8 @@ typedef struct {
     uint32_t ub_high_water;  // bytes of UB; 0 where the backend cannot tell
 } wb_report;
 
-// args[i] holds the bytes of parameter i, as its type, from the first byte on.
+// args[i] holds the bytes of parameter i, as its type, from the first byte on. A float of any size
+// comes as a double: the launcher rounds it, in the floating-point environment of the kernel.
 typedef struct {
     const char *name;
     const wb_parameter *parameters;
@@ -62,21 +63,60 @@ const wb_table *wb_kernel_table(void);
 #ifdef __cplusplus
 namespace wb {
 
-// The kind of a scalar parameter, told from its type rather than from its spelling.
+// The kind of a parameter, told from its type rather than from its spelling.
+template <typename T, typename = void>
+struct Kind {
+    static constexpr bool number = false, real = false;
+    static constexpr char get() { return 's'; }
+};
+template <typename T>
+struct Kind<T, decltype(void(float(T(0.5f))))> {
+    static constexpr bool number = sizeof(T) <= sizeof(uint64_t), real = number;
+    static constexpr char get() {
+        return !number ? 's' : float(T(0.5f)) != 0.0f ? 'f' : float(T(-1)) < 0.0f ? 'i' : 'u';
+    }
+};
+template <>
+struct Kind<bool, void> {
+    static constexpr bool number = true, real = false;
+    static constexpr char get() { return 'b'; }
+};
+template <typename T>
+struct Kind<T *, void> {
+    static constexpr bool number = true, real = false;
+    static constexpr char get() { return 'p'; }
+};
+
 template <typename T>
 constexpr char kind() {
-    return T(0.5) == T(0) ? (T(-1) < T(0) ? 'i' : 'u') : 'f';
+    return Kind<T>::get();
 }
-template <>
-constexpr char kind<bool>() {
-    return 'b';
+
+template <typename T>
+constexpr unsigned char size() {
+    return sizeof(T) <= sizeof(uint64_t) ? sizeof(T) : 0;
 }
 
 template <typename T>
 T argument(const uint64_t &slot) {
-    T value;
-    __builtin_memcpy(&value, &slot, sizeof value);
-    return value;
+    if constexpr (!Kind<T>::number) {
+        __builtin_trap();  // never called: npu_module.cpp takes no argument of kind s
+    } else {
+        if constexpr (Kind<T>::real) {
+            if (Kind<T>::get() == 'f') {
+                double value;
+                __builtin_memcpy(&value, &slot, sizeof value);
+                if constexpr (sizeof(T) == sizeof(double)) {
+                    return T(value);
+                } else {
+                    return T(static_cast<float>(value));
+                }
+            }
+        }
+        T value;
+        __builtin_memcpy(&value, &slot, sizeof value);
+        return value;
+    }
 }
 
 }  // namespace wb

@@ -66,16 +66,33 @@ uint64_t integer(const wb_kernel &kernel, const wb_parameter &parameter, const p
     return value;
 }
 
+uint64_t real(const wb_kernel &kernel, const wb_parameter &parameter, const py::handle &given) {
+    if (!PyFloat_Check(given.ptr()) && !PyLong_Check(given.ptr())) {
+        bad_argument(kernel, parameter, given);
+    }
+    const double value = PyFloat_AsDouble(given.ptr());
+    if (PyErr_Occurred() != nullptr) {  // an integer beyond any double
+        PyErr_Clear();
+        bad_argument(kernel, parameter, given);
+    }
+    return slot(value);
+}
+
 uint64_t pack(const wb_kernel &kernel, const wb_parameter &parameter, const py::handle &given) {
     switch (parameter.kind) {
         case 'f':
-            if (!PyFloat_Check(given.ptr()) && !PyLong_Check(given.ptr())) {
+            return real(kernel, parameter, given);
+        case 'b':
+            if (!PyBool_Check(given.ptr())) {
                 bad_argument(kernel, parameter, given);
             }
-            return parameter.size == 8 ? slot(given.cast<double>())
-                                       : slot(static_cast<float>(given.cast<double>()));
-        case 'b':
-            return slot(given.cast<bool>());
+            return slot(given.ptr() == Py_True);
+        case 's':
+            throw py::type_error(std::string(kernel.name) + ": parameter " + parameter.name +
+                                 " is " + parameter.type +
+                                 ", which is neither an address nor a number, so it cannot be "
+                                 "passed. Give the kernel its fields one by one, or the address "
+                                 "of a tensor that holds them");
         default:
             return integer(kernel, parameter, given);
     }
@@ -101,7 +118,7 @@ py::dict launch(const std::string &name, uint32_t blocks, uint64_t stream, const
         request.n_block_ids = static_cast<uint32_t>(block_ids->size());
     }
     wb_report report{};
-    {
+    if (!block_ids || !block_ids->empty()) {  // an empty list runs nothing
         py::gil_scoped_release nogil;
         kernel.launch(&request, slots.data(), &report);
     }

@@ -1,4 +1,4 @@
-"""What a device forbids or would hang on is a TwinFault at the user's line, and the process lives on.
+"""What a device forbids or hangs on is a TwinFault at the user's line, and the process lives on.
 
 Each faulty kernel has a corrected twin that runs; both are made from one text.
 """

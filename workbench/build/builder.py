@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import codecs
 import contextlib
 import dataclasses
 import importlib.machinery
@@ -14,7 +15,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from workbench.build.twin import TwinToolchain
 from workbench.errors import BuildError, ConfigError
 
 BACKENDS = ("auto", "twin", "npu")
+ATTEMPTS = 5  # at a build whose parts another process removes meanwhile
 FORMAT = 1  # of the key: raise it when the meaning of an entry changes
 
 _lock = threading.Lock()
@@ -157,22 +159,39 @@ def _first_kernels(
 
 def _module(unit: Unit, toolchain: Toolchain, include_dirs: Sequence) -> tuple[str, Any, bool]:
     """(key, loaded module, whether nothing had to be compiled) for a unit."""
-    folders = [*map(Path, include_dirs), *toolchain.include_folders()]
+    # In the order of the command line, where the toolchain's own folders come first.
+    folders = [*toolchain.include_folders(), *(Path(p).absolute() for p in include_dirs)]
     key, scanned = _key(unit, toolchain, folders)
-    with _lock:
-        turn = _in_work.setdefault(key, threading.Lock())
-    with turn:  # a second thread that wants the same variant waits for the first one's
+    with _turn(key):  # a second thread that wants the same variant waits for the first one's
         module = _modules.get(key)
         if module is not None and _still_true(module.__workbench__):
             return key, module, True
-        entry = cache.get(key)
-        if entry is not None and not _still_true(entry.meta):
-            cache.discard(key)
-            entry = None
-        cached = entry is not None
-        if entry is None:
-            entry = _compile(key, unit, toolchain, scanned, include_dirs)
-        return key, _load(key, entry), cached
+        for attempt in range(ATTEMPTS):
+            with _again_if_vanished(attempt):
+                entry = cache.get(key)
+                if entry is not None and not _still_true(entry.meta):
+                    cache.discard(key)
+                    entry = None
+                cached = entry is not None
+                if entry is None:
+                    entry = _compile(key, unit, toolchain, scanned, include_dirs)
+                return key, _load(key, entry), cached
+    raise AssertionError("not reached: the last attempt returns or raises")
+
+
+def _turn(key: str) -> threading.Lock:
+    with _lock:
+        return _in_work.setdefault(key, threading.Lock())
+
+
+@contextlib.contextmanager
+def _again_if_vanished(attempt: int) -> Iterator[None]:
+    """Swallow, except in the last attempt, that another process has cleared the cache under us."""
+    try:
+        yield
+    except cache.Vanished:
+        if attempt == ATTEMPTS - 1:
+            raise
 
 
 def _resolve(op_or_path: str | os.PathLike[str]) -> tuple[Any, Path]:
@@ -224,7 +243,10 @@ def _named(parsed: source.Source, names: list[str] | None) -> tuple[source.Kerne
 def _unit(
     path: Path, cfg: configs.KernelConfig, given: dict[str, str], names: list[str] | None
 ) -> Unit:
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    except OSError as e:
+        raise ConfigError(f"cannot read {path}: {e.strerror}") from None
     try:
         parsed = source.parse(data.decode())
     except UnicodeDecodeError as e:
@@ -235,8 +257,17 @@ def _unit(
             f"{path}:{e.line}: {e}\n{e.line:6d} | {line}", file=str(path), line=e.line
         ) from None
     defines = {**cfg.defines(), **given}
-    constants = [n for n, v in defines.items() if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)", v)]
+    constants = [n for n, v in defines.items() if _is_integer(v)]
     return Unit(path, data, parsed, _named(parsed, names), archs.load(cfg.arch), defines, constants)
+
+
+def _is_integer(text: str) -> bool:
+    """Whether a macro's value is an integer literal that the table of constants can hold."""
+    if not re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|[1-9]\d*|0[0-7]*)", text):
+        return False
+    digits = text.removeprefix("-")
+    base = 16 if digits[:2].lower() == "0x" else 8 if digits.startswith("0") else 10
+    return int(digits, base) < 2**63
 
 
 def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, includes.Includes]:
@@ -256,6 +287,8 @@ def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, in
         # The path is in the binary (faults and messages name it), so it is part of the key.
         "path": str(unit.path),
         "source": includes.digest(unit.data),
+        # What the source pass makes of it, so that a newer pass never finds an older one's binary.
+        "unit": includes.digest(toolchain.text(unit).encode()),
         "includes": sorted(scanned.files.items()),
         "shared": [includes.digest(p.read_bytes()) for p in shared],
         "kernels": [k.name for k in unit.kernels],
@@ -281,26 +314,42 @@ def _still_true(meta: dict[str, Any]) -> bool:
 def _object(item: Object) -> Path:
     """The cached object file, compiled if it is not there."""
     key = includes.digest(json.dumps(item.key_material(), sort_keys=True).encode())
-    entry = cache.get(key)
-    if entry is None:
-        with cache.workspace() as work:
-            status, output = compiler.run([*item.command, "-o", str(work / item.name)], work)
-            if status != 0:
-                _refuse_full_disk(output)
-                log = cache.write_log(key, output)
-                raise compiler.build_error(
-                    f"compiling {item.source.name}", output, [str(item.source)], log
-                )
-            entry = cache.publish(key, work, [item.name], {"what": item.name})
+    with _turn(key):  # many variants at once need the same slow object once
+        entry = cache.get(key)
+        if entry is None:
+            with cache.workspace() as work:
+                status, output = compiler.run([*item.command, "-o", str(work / item.name)], work)
+                if status != 0 or not (work / item.name).is_file():
+                    _refuse_full_disk(output)
+                    log = cache.write_log(key, output)
+                    raise compiler.build_error(
+                        f"compiling {item.source.name}", output, [str(item.source)], log
+                    )
+                entry = cache.publish(key, work, [item.name], {"what": item.name})
     return entry.path(item.name)
+
+
+def _held(item: Object, work: Path) -> Path:
+    """The object file in `work`: there it stays, whoever clears or trims the cache meanwhile."""
+    path, held = _object(item), work / item.name
+    try:
+        os.link(path, held)
+    except OSError:
+        try:
+            shutil.copyfile(path, held)
+        except FileNotFoundError:
+            raise cache.Vanished(
+                f"{item.name} was removed from the build cache during a build; build again"
+            ) from None
+    return held
 
 
 def _compile(
     key: str, unit: Unit, toolchain: Toolchain, scanned: includes.Includes, include_dirs: Sequence
 ) -> cache.Entry:
-    objects = [_object(item) for item in toolchain.objects()]
     log = ""
     with cache.workspace() as work:
+        objects = [_held(item, work) for item in toolchain.objects()]
         for command in toolchain.commands(unit, work, objects):
             if include_dirs:
                 command = [*command, *(f"-I{Path(p).absolute()}" for p in include_dirs)]
@@ -312,6 +361,13 @@ def _compile(
                 raise compiler.build_error(
                     f"building {unit.path.name}", output, mine, cache.write_log(key, log)
                 )
+        if not (work / MODULE).is_file():
+            raise BuildError(
+                f"building {unit.path.name}: {toolchain.compiler_name} ended well but made no "
+                f"{MODULE}; check the compiler",
+                log=log,
+                log_path=cache.write_log(key, log),
+            )
         meta = {
             "what": unit.path.name,
             "source": str(unit.path),
@@ -321,9 +377,7 @@ def _compile(
             "flags": toolchain.flags(unit),
             "compiler": toolchain.compiler_name,
             "log": log,
-            "more_headers": _more_headers(work / "unit.d", scanned)
-            if scanned.macro_includes
-            else {},
+            "more_headers": _more_headers(work / "unit.d", scanned),
         }
         return cache.publish(key, work, [MODULE], meta)
 
@@ -339,17 +393,22 @@ def _user_headers(scanned: includes.Includes) -> list[str]:
 
 
 def _more_headers(depfile: Path, scanned: includes.Includes) -> dict[str, str]:
-    """Files the compiler read that the scan did not find, with their digests."""
+    """Files the compiler read that the scan did not find, with their digests.
+
+    A toolchain that does not say what it read leaves no way to know, so such an entry is never
+    found true again when the scan had to give up.
+    """
     try:
-        names = depfile.read_text().replace("\\\n", " ").split(":", 1)[1].split()
-    except (OSError, IndexError):
-        return {}
+        text = depfile.read_text("utf-8", errors="surrogateescape")
+    except OSError:
+        return {"": "not known"} if scanned.macro_includes else {}
+    rest = text.replace("\\\n", " ").partition(": ")[2]
+    known = {*scanned.files, str(paths.ASCEND / "kernel_table.h")}
     found = {}
-    for name in names:
-        path = os.path.normpath(name)
-        if path not in scanned.files and not path.startswith(
-            ("/usr/", "/opt/", str(depfile.parent))
-        ):
+    for name in re.findall(r"(?:\\.|\$\$|[^\s\\])+", rest):
+        path = os.path.normpath(re.sub(r"\\(.)|\$(\$)", r"\1\2", name))
+        ours = path.startswith((str(depfile.parent), str(paths.TWIN)))
+        if path not in known and not ours:
             found[path] = cache.file_digest(Path(path))
     return found
 
@@ -364,7 +423,12 @@ def _load(key: str, entry: cache.Entry) -> Any:
         # another path.
         handle, other = tempfile.mkstemp(suffix=".so")
         os.close(handle)
-        shutil.copyfile(path, other)
+        try:
+            shutil.copyfile(path, other)
+        except FileNotFoundError:
+            raise cache.Vanished(
+                f"{entry.meta['what']} was removed from the build cache; build again"
+            ) from None
         path = other
         atexit.register(_remove, path)
     loader = importlib.machinery.ExtensionFileLoader(name, path)
@@ -374,6 +438,11 @@ def _load(key: str, entry: cache.Entry) -> Any:
         module = importlib.util.module_from_spec(found)
         loader.exec_module(module)
     except ImportError as e:
+        if not os.path.exists(path):
+            raise cache.Vanished(
+                f"{entry.meta['what']} was removed from the build cache while it was loaded; "
+                "build again"
+            ) from None
         cache.discard(key)
         raise BuildError(
             f"the module built from {entry.meta['what']} does not load: {e}. It was removed "

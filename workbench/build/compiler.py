@@ -91,7 +91,7 @@ def find_cxx() -> Compiler:
             raise MissingError(f"CXX={given!r} cannot be read as a command: {e}") from None
         missing = next((w for w in words if not w.startswith("-") and not shutil.which(w)), None)
         if missing is None:
-            program = [w for w in words if not w.startswith("-")][-1]
+            program = next((w for w in reversed(words) if not w.startswith("-")), words[0])
             return Compiler(tuple(words), shutil.which(program) or program)
         raise MissingError(
             f"CXX={given!r}: {missing} is not on PATH. Set CXX to a C++17 compiler, or unset "

@@ -162,10 +162,8 @@ class Kernel:
             stream = _npu_stream()
         else:
             stream = 0
-        plain = [
-            self._address(a) if hasattr(a, "data_ptr") else (0 if a is None else a) for a in args
-        ]
         module = self._module(name)
+        plain = self._plain(name, module.kernels()[name], args)
         try:
             report = module.launch(name, blocks, stream, plain, threads or _threads(), block_ids)
         except TypeError as e:
@@ -180,6 +178,32 @@ class Kernel:
                 code=fault["code"],
                 block=fault["block"],
             )
+
+    def _plain(
+        self, name: str, parameters: list[tuple[str, str, str]], args: Sequence[Any]
+    ) -> list[Any]:
+        """Addresses and numbers for the module, which cannot tell one from the other."""
+        if len(args) != len(parameters):
+            listed = ", ".join(f"{kind} {what}" for what, kind, _ in parameters)
+            raise InputError(
+                f"{self.info.name}: {name} takes {len(parameters)} arguments ({listed}); "
+                f"got {len(args)}"
+            )
+        plain = []
+        for (what, kind, letter), given in zip(parameters, args, strict=True):
+            tensor = hasattr(given, "data_ptr")
+            if letter == "p" and (tensor or given is None):
+                plain.append(self._address(given) if tensor else 0)
+            elif letter == "p" or tensor or given is None:
+                wanted = "a tensor or None" if letter == "p" else "a number"
+                got = f"a tensor {tuple(given.shape)}" if tensor else repr(given)
+                raise InputError(
+                    f"{self.info.name}: {name}: parameter {what} is {kind} and takes {wanted}; "
+                    f"got {got}"
+                )
+            else:
+                plain.append(given)
+        return plain
 
     def _address(self, tensor: Any) -> int:
         wanted = "npu" if self.info.backend == "npu" else "cpu"

@@ -13,13 +13,26 @@ import re
 from dataclasses import dataclass
 
 _LITERALS = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|R"(?P<d>[^()\s\\]{0,16})\(.*?\)(?P=d)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])'(?:\\.|[^'\\\n])+'""",
+    r"""//(?:\\\n|[^\n])*|/\*.*?\*/|R"(?P<d>[^()\s\\]{0,16})\(.*?\)(?P=d)"|"(?:\\.|[^"\\\n])*"|(?:\b[uUL]|\bu8|(?<![0-9a-zA-Z_]))'(?:\\.|[^'\\\n])+'""",
     re.DOTALL,
 )
 _KERNEL = re.compile(
     r"\b__global__\b(?P<words>[^;{}()]*?(?:\(\([^()]*\)\)[^;{}()]*?)*)\bvoid\s+(?P<name>\w+)\s*\("
 )
-_LAUNCH = re.compile(r"(?P<callee>(?:::)?[A-Za-z_]\w*(?:\s*::\s*\w+)*(?:\s*<[^<>;(){}]*>)?)\s*<<<")
+_LAUNCH = re.compile(
+    r"(?P<callee>(?:::)?[A-Za-z_]\w*(?:\s*::\s*\w+)*(?:\s*<(?:[^<>;(){}]|<[^<>;(){}]*>)*>)?)\s*<<<"
+)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.MULTILINE)
+_CONDITION = re.compile(
+    r"^[ \t]*#[ \t]*(?P<word>if|ifdef|ifndef|elif|else|endif)\b(?:\\\n|[^\n])*", re.MULTILINE
+)
+_GUARD = re.compile(r"#[ \t]*(?:ifndef[ \t]+|if[ \t]+!defined[ \t]*\(?[ \t]*)(?P<name>\w+)")
+# A last word that is part of the type, not the parameter's name: `unsigned int`.
+_TYPE_WORDS = frozenset(
+    ["bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned"]
+    + ["half", "bfloat16_t", "size_t", "GM_ADDR"]
+    + [f"{u}int{n}_t" for u in ("", "u") for n in (8, 16, 32, 64)]
+)
 
 
 class SourceError(ValueError):
@@ -43,12 +56,13 @@ class Parameter:
 @dataclass(frozen=True)
 class KernelDecl:
     """A `__global__` function: `name` with its namespaces, its parameters, whether it is a
-    template."""
+    template, and the `#if …` lines that it stands under (one text per level)."""
 
     name: str
     parameters: tuple[Parameter, ...]
     line: int
     template: bool
+    guards: tuple[str, ...] = ()
 
     @property
     def short_name(self) -> str:
@@ -131,12 +145,16 @@ def _split(text: str) -> list[str]:
 def _parameter(text: str, index: int, line: int) -> Parameter:
     text = " ".join(text.split("=", 1)[0].split())
     m = re.fullmatch(r"(?P<type>.*[\s*&])(?P<name>\w+)", text)
-    if m is None:
-        raise SourceError(f"kernel parameter {index} has no name: {text!r}; give it one", line)
-    kind = re.sub(r"\b(const|volatile)\b\s*", "", m["type"]).strip()
+    if m is None or m["name"] in _TYPE_WORDS:
+        kind, name = text, f"arg{index}"  # it has no name, as in a forward declaration
+    else:
+        kind, name = m["type"], m["name"]
+    kind = re.sub(r"\b(const|volatile|__restrict__|__restrict)\b\s*", "", kind).strip()
     if "&" in kind:
-        raise SourceError(f"kernel parameter {m['name']!r} is a reference; pass it by value", line)
-    return Parameter(m["name"], kind)
+        raise SourceError(f"kernel parameter {name!r} is a reference; pass it by value", line)
+    if not re.fullmatch(r"[\w:<>,*\s]+", kind):
+        raise SourceError(f"kernel parameter {index} cannot be read: {text!r}", line)
+    return Parameter(name, kind)
 
 
 def _namespaces(blanked: str, at: int) -> list[str]:
@@ -178,22 +196,61 @@ def parse(text: str) -> Source:
         'k'
     """
     blanked = blank(text)
-    kernels: dict[str, KernelDecl] = {}
-    for m in _KERNEL.finditer(blanked):
+    # The text of a macro is no kernel.
+    plain = _DEFINE.sub(lambda m: _spaces(m.group()), blanked)
+    found: list[tuple[bool, KernelDecl]] = []
+    for m in _KERNEL.finditer(plain):
         line = _line(blanked, m.start())
         open_at = m.end() - 1
         close_at = _closing(blanked, open_at)
         if close_at < 0:
             raise SourceError(f"the parameter list of kernel {m['name']} has no end", line)
         parameters = tuple(
-            _parameter(p, i, line) for i, p in enumerate(_split(blanked[open_at + 1 : close_at]))
+            _parameter(p, i, line)
+            for i, p in enumerate(_split(blanked[open_at + 1 : close_at]))
+            if p != "void"
         )
         name = "::".join([*_namespaces(blanked, m.start()), m["name"]])
-        kernels.setdefault(
-            name, KernelDecl(name, parameters, line, _is_template(blanked, m.start()))
-        )
+        guards = _guards(text, blanked, m.start())
+        defined = re.match(r"[^;{]*\{", blanked[close_at + 1 :]) is not None
+        template = _is_template(blanked, m.start())
+        found.append((defined, KernelDecl(name, parameters, line, template, guards)))
     has_main = re.search(r"\b(?:int|auto)\s+main\s*\(", blanked) is not None
-    return Source(_rewrite_launches(text, blanked), tuple(kernels.values()), has_main)
+    return Source(_rewrite_launches(text, blanked), _distinct(found), has_main)
+
+
+def _distinct(found: list[tuple[bool, KernelDecl]]) -> tuple[KernelDecl, ...]:
+    """One of each kernel: its definitions (one per `#if` branch) rather than its declarations."""
+    with_body = {k.name for defined, k in found if defined}
+    kept: dict[tuple, KernelDecl] = {}
+    for defined, kernel in found:
+        if defined or kernel.name not in with_body:
+            kept.setdefault((kernel.name, kernel.guards), kernel)
+    return tuple(kept.values())
+
+
+def _guards(text: str, blanked: str, at: int) -> tuple[str, ...]:
+    """The directives of each conditional that is open at `at`, outermost first.
+
+    A guard against including the file twice is left out: it no longer holds after its `#define`.
+    """
+    levels: list[list[str]] = []
+    for m in _CONDITION.finditer(blanked, 0, at):
+        # Literals count in a condition (`__has_include("x.h")`); comments do not.
+        raw = text[m.start() : m.end()]
+        line = (raw if '"' in raw or "'" in raw else m.group()).strip()
+        if m["word"] == "endif":
+            if levels:
+                levels.pop()
+        elif m["word"] in ("elif", "else"):
+            if levels and levels[-1]:
+                levels[-1].append(line)
+        else:
+            guard = _GUARD.match(line)
+            rest = blanked[m.end() :]
+            twice = guard and re.match(rf"\s*#[ \t]*define[ \t]+{guard['name']}\b", rest)
+            levels.append([] if twice else [line])
+    return tuple("\n".join(level) for level in levels if level)
 
 
 def _rewrite_launches(text: str, blanked: str) -> str:
@@ -205,7 +262,9 @@ def _rewrite_launches(text: str, blanked: str) -> str:
         if end < 0:
             raise SourceError("a kernel launch '<<<' without '>>>'", line)
         config = text[m.end() : end]
-        if len(_split(blanked[m.end() : end])) != 3:
+        # `<` is a bracket or a comparison, `>>` two brackets or a shift: either reading may do.
+        values = blanked[m.end() : end]
+        if 3 not in (len(_split(values)), len(_split(re.sub("[<>]", " ", values)))):
             raise SourceError(
                 "a kernel launch takes three values, <<<blocks, l2ctrl (nullptr), stream>>>; "
                 f"got <<<{config.strip()}>>>",
@@ -229,11 +288,17 @@ def launchers(
     `constants` are names of integer macros whose values the compiler writes into the table. An
     error in a launcher is placed at its kernel, in the file `shown` (escaped for a C++ string).
     """
+    names = [k.short_name for k in kernels]
+    clear = {n for n in names if len({k.name for k in kernels if k.short_name == n}) == 1}
+    table = []
     lines = ['#include "kernel_table.h"']
     if backend == "twin":
         lines.append('#include "twin/bind.h"')
-    lines.append("namespace {")
     for i, kernel in enumerate(kernels):
+        # In the kernel's own namespace, where the types of its parameters are found.
+        inside = kernel.name.rpartition("::")[0]
+        lines += [*kernel.guards]
+        lines.append((f"namespace {inside} {{ " if inside else "") + "namespace {")
         arguments = ", ".join(_argument(p, j) for j, p in enumerate(kernel.parameters))
         name = f"::{kernel.name}"
         lines.append(f'#line {kernel.line} "{shown}"')
@@ -253,16 +318,25 @@ def launchers(
         )
         rows = ", ".join(_row(p) for p in kernel.parameters) or '{"", "", 0, 0}'
         lines.append(f"const wb_parameter wb_parameters_{i}[] = {{{rows}}};")
-    table = ", ".join(
-        f'{{"{k.short_name}", wb_parameters_{i}, {len(k.parameters)}, wb_launch_{i}}}'
-        for i, k in enumerate(kernels)
-    )
+        lines += ["}}" if inside else "}", *["#endif"] * len(kernel.guards)]
+        called = kernel.short_name if kernel.short_name in clear else kernel.name
+        scope = f"{inside}::" if inside else ""
+        table += [
+            *kernel.guards,
+            f'{{"{called}", {scope}wb_parameters_{i}, {len(kernel.parameters)}, '
+            f"{scope}wb_launch_{i}}},",
+            *["#endif"] * len(kernel.guards),
+        ]
     values = ", ".join(f'{{"{name}", (long long)({name})}}' for name in constants)
     lines += [
-        f"const wb_kernel wb_kernels[] = {{{table or '{nullptr, nullptr, 0, nullptr}'}}};",
+        '#line 1 "<kernel table>"',
+        "namespace {",
+        "const wb_kernel wb_kernels[] = {",
+        *table,
+        "{nullptr, nullptr, 0, nullptr}};",
         f"const wb_constant wb_constants[] = {{{values or '{nullptr, 0}'}}};",
-        f'const wb_table wb_the_table = {{"{backend}", "{arch}", wb_kernels, {len(kernels)}, '
-        f"wb_constants, {len(constants)}}};",
+        f'const wb_table wb_the_table = {{"{backend}", "{arch}", wb_kernels, '
+        f"sizeof wb_kernels / sizeof *wb_kernels - 1, wb_constants, {len(constants)}}};",
         "}",
         'extern "C" const wb_table *wb_kernel_table(void) { return &wb_the_table; }',
         "",
@@ -273,8 +347,8 @@ def launchers(
 def _argument(parameter: Parameter, index: int) -> str:
     if parameter.is_address:
         kind = parameter.type.replace("__gm__", "").replace("GM_ADDR", "uint8_t *").strip()
-        return f"wb::argument<{kind}>(args[{index}])"
-    return f"wb::argument<{parameter.type}>(args[{index}])"
+        return f"::wb::argument<{kind}>(args[{index}])"
+    return f"::wb::argument<{parameter.type}>(args[{index}])"
 
 
 def _row(parameter: Parameter) -> str:
@@ -282,4 +356,4 @@ def _row(parameter: Parameter) -> str:
     if parameter.is_address:
         return f'{{"{parameter.name}", "{shown}", \'p\', 8}}'
     kind = parameter.type
-    return f'{{"{parameter.name}", "{shown}", wb::kind<{kind}>(), sizeof({kind})}}'
+    return f'{{"{parameter.name}", "{shown}", ::wb::kind<{kind}>(), ::wb::size<{kind}>()}}'

@@ -86,14 +86,14 @@ def bit_patterns(
     axes[0].set_title(note, loc="right", fontsize=10, color=style.SOFT)
     # imshow's limits leave no room for the hex column beside it.
     for ax in axes:
-        ax.set_xlim(-0.5, 41)
+        ax.set_xlim(-0.5, 40)
     return fig
 
 
 def changed_outputs(
     by_blocks: Mapping[int, Any],
     by_tile: Mapping[int, Any],
-    baseline: str = "",
+    baselines: tuple[str, str] = ("", ""),
     evidence: str = "",
     title: str = "",
 ) -> Figure:
@@ -102,7 +102,7 @@ def changed_outputs(
     Args:
         by_blocks: {MAX_BLOCKS: BitComparison with the baseline}.
         by_tile: {tile: BitComparison with the baseline}.
-        baseline: The configuration compared with, in words.
+        baselines: The configurations compared with, in words, for each side.
     """
     moved = sum(not c.equal for c in by_blocks.values())
     title = title or (
@@ -113,14 +113,16 @@ def changed_outputs(
     fig = style.figure(13, 4.6, title, evidence or style.evidence_text())
     left, right = fig.subplots(1, 2, sharey=True, width_ratios=[len(by_blocks), len(by_tile)])
     top = max(c.elements for c in [*by_blocks.values(), *by_tile.values()])
-    for ax, found, name in ((left, by_blocks, "MAX_BLOCKS"), (right, by_tile, "tile length")):
+    sides = (left, by_blocks, "MAX_BLOCKS"), (right, by_tile, "tile length")
+    for (ax, found, name), baseline in zip(sides, baselines, strict=True):
         _bars(ax, found)
         ax.set_xlabel(name)
+        ax.set_title(baseline, loc="left", fontsize=12.5, fontweight="bold")
         ax.axhline(top, color=style.SOFT, lw=1, ls=(0, (4, 3)))
         ax.set_ylim(-0.02 * top, top * 1.14)
         ax.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     left.text(-0.4, top * 1.015, f"all {top:,} outputs", fontsize=10, color=style.SOFT)
-    left.set_ylabel("outputs whose bits differ" + (f"\nfrom {baseline}" if baseline else ""))
+    left.set_ylabel("outputs whose bits differ")
     return fig
 
 

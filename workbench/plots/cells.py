@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from workbench.plots import style
 
 Cell = tuple[int, int]  # (tile length, hidden size) or (tile length, MAX_BLOCKS)
+_SAME = "#c3c9cf"  # the same bits: darker than the middle of the diverging map
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -51,7 +52,7 @@ def bit_classes(
     columns = [len(sizes) for _, sizes in shapes.values()]
     rows = max(len(tiles) for tiles, _ in shapes.values())
     fig = style.figure(
-        max(8.0, 1.6 + 0.9 * sum(columns) + 0.7 * len(columns)),
+        max(8.0, 1.6 + sum(max(2.5, 0.9 * count) for count in columns)),
         2.6 + 0.5 * rows,
         title,
         evidence or style.evidence_text(),
@@ -79,9 +80,9 @@ def bit_classes(
         ax.set_title(f"{label}\n", loc="left", fontsize=12.5, fontweight="bold")
     axes[0].set_ylabel("tile length")
     legend = "letter: the declared order   ●: the outputs' bits group alike   ×: they do not"
-    axes[0].text(
-        0, 1.02, legend, transform=axes[0].transAxes, fontsize=10, color=style.SOFT, va="bottom"
-    )
+    where = {"transform": axes[0].transAxes, "fontsize": 10.5, "va": "bottom"}
+    # Out of the layout: it runs over the panels to its right.
+    axes[0].text(0, 1.02, legend, color=style.SOFT, **where).set_in_layout(False)
     return fig
 
 
@@ -125,6 +126,8 @@ def drift_heatmap(
         spread = np.insert(table, len(tiles), np.nan, axis=0)
         cells(ax, spread, norm, style.scientific)
         style.cell_axes(ax, sizes, [*tiles, "", "torch.mv"])
+        if ax is not axes[0] and tiles == tables[0][0]:
+            ax.tick_params(labelleft=False)
         ax.set_xlabel("hidden size H")
         ax.set_title(label, loc="left", fontsize=12.5, fontweight="bold")
     axes[0].set_ylabel("tile length")
@@ -167,7 +170,7 @@ def invariance_table(
     bar = fig.colorbar(
         ScalarMappable(Normalize(0, 100), style.SEQUENTIAL), ax=ax, pad=0.01, aspect=18
     )
-    bar.set_label("% of outputs whose bits change", fontsize=11)
+    bar.set_label("% of outputs changed", fontsize=11)
     bar.outline.set_visible(False)
     return fig
 
@@ -263,28 +266,36 @@ def batch_shift(
         if moved
         else "No logit moves with the batch"
     )
-    largest = max((float(np.abs(s).max()) for s in shifts.values() if s.size), default=0) or 1e-9
-    norm = TwoSlopeNorm(0, -largest, largest)
-    fig = style.figure(1.6 + 3.9 * len(shifts), 5, title, evidence or style.evidence_text())
+    fig = style.figure(1.2 + 5.2 * len(shifts), 5, title, evidence or style.evidence_text())
     axes = fig.subplots(1, len(shifts), squeeze=False, sharey=True)[0]
     cmap = colormaps[style.DIVERGING].copy()
-    cmap.set_bad("#e3e6e9")
+    cmap.set_bad(_SAME)
     for ax, (label, shift) in zip(axes, shifts.items(), strict=True):
+        # A scale of its own: what is far for one input is near for another.
+        largest = float(np.abs(shift).max(initial=0)) or 1e-9
+        norm = TwoSlopeNorm(0, -largest, largest)
         drawn = np.ma.masked_equal(shift, 0)
         ax.imshow(drawn, aspect="auto", cmap=cmap, norm=norm, interpolation="nearest")
         count = int((shift != 0).sum())
-        share = "every bit equal" if not count else f"{count / shift.size:.0%} of logits moved"
+        share = f"{count / max(shift.size, 1):.0%} of logits moved" if count else "every bit equal"
         ax.set_title(f"{label}\n", loc="left", fontsize=12.5, fontweight="bold")
-        ax.text(0, 1.02, share, transform=ax.transAxes, fontsize=11, color=style.SOFT)
+        ax.text(
+            0,
+            1.02,
+            f"{share}; grey: same bits",
+            transform=ax.transAxes,
+            fontsize=11,
+            color=style.SOFT,
+        )
         ax.set_xlabel("vocabulary entry")
         ax.set_yticks(range(len(sizes)), [str(s) for s in sizes])
         style.plain_axes(ax)
         ax.tick_params(axis="y", length=0)
+        bar = fig.colorbar(ScalarMappable(norm, cmap), ax=ax, pad=0.02, aspect=28)
+        bar.formatter.set_powerlimits((0, 0))  # type: ignore[attr-defined]
+        bar.outline.set_visible(False)
+        bar.ax.set_title("shift", fontsize=10, pad=18)
     axes[0].set_ylabel("rows in the batch")
-    bar = fig.colorbar(ScalarMappable(norm, cmap), ax=axes, pad=0.01, aspect=28)
-    bar.set_label("logit minus logit alone (grey: the same bits)", fontsize=11)
-    bar.outline.set_visible(False)
-    bar.formatter.set_powerlimits((0, 0))  # type: ignore[attr-defined]
     return fig
 
 
