@@ -366,7 +366,6 @@ def test_chosen_blocks_write_their_own_elements_only(dtype, out):
         assert (flat[~mine] == bits(poisoned(1, out))).all()
 
 
-@pytest.mark.xfail(strict=False, reason="Kernel.launch takes an empty block_ids for all blocks")
 def test_no_chosen_block_writes_nothing():
     hidden, weight, _ = inputs(70, "fp32", 2, 3)
     got = poisoned((2, 3), "fp32")

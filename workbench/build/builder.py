@@ -419,8 +419,8 @@ def _load(key: str, entry: cache.Entry) -> Any:
     name = f"workbench._variants.v{key}._C_npu"
     path = str(entry.path(MODULE))
     if key in _modules:
-        # The loader knows a library by its path and would hand out the old one: the new one goes by
-        # another path.
+        # The loader knows a library by its path, and pybind11 a module by its name; both would hand
+        # out the old one.
         handle, other = tempfile.mkstemp(suffix=".so")
         os.close(handle)
         try:
@@ -431,6 +431,7 @@ def _load(key: str, entry: cache.Entry) -> Any:
             ) from None
         path = other
         atexit.register(_remove, path)
+        name = name.replace("._C_npu", f"_{Path(path).stem}._C_npu")
     loader = importlib.machinery.ExtensionFileLoader(name, path)
     found = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert found is not None
