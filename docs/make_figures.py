@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 import workbench as wb
-from workbench.numerics import compare_bits
+from workbench.numerics import compare_bits, evidence
 
 IMG = Path(__file__).resolve().parent / "img"
 TILES = (64, 256, 1024, 4096)
@@ -44,6 +44,7 @@ def main() -> None:
             t: {b: compare_bits(logits[t, DEFAULT_BLOCKS], logits[t, b]) for b in BLOCKS}
             for t in TILES
         },
+        wb.plots.evidence_text(evidence(kernel, *inputs) for kernel in kernels.values()),
     )
     IMG.mkdir(exist_ok=True)
     file = IMG / "tile_changes_bits.png"

@@ -103,7 +103,8 @@ def workspaces() -> list[Path]:
 
 
 def forget() -> None:
-    """As a fresh process: nothing loaded, nothing verified."""
+    """Nothing is loaded, nothing verified: as near to a fresh process as one process can come (the
+    loader still knows what it has loaded from a path)."""
     builder._modules.clear()
     cache._verified.clear()
 

@@ -212,6 +212,11 @@ class Kernel:
                 f"a tensor on {tensor.device}; a kernel built for the {self.info.backend} "
                 f"backend takes tensors on {wanted}"
             )
+        if tensor.is_neg() or tensor.is_conj():
+            raise InputError(
+                "a view that torch negates or conjugates only when it is read; a kernel sees its "
+                "memory as it is. Pass tensor.resolve_neg().resolve_conj()"
+            )
         if not tensor.is_contiguous():
             raise InputError(
                 f"a tensor of shape {tuple(tensor.shape)} and strides {tensor.stride()} is not "

@@ -1,0 +1,128 @@
+"""JupyterLab and Chromium for the browser tests; without them the tests are reported as not run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from workbench import doctor, lab, paths
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ARTEFACTS = ROOT / "test-artefacts" / "browser"
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SETTINGS = {
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+    # Every cell stays in the page, also those scrolled away.
+    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+}
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    if importlib.util.find_spec("playwright") is None:
+        pytest.skip("the browser tests need playwright (pip install playwright)")
+    found = doctor.browser()
+    if found is None:
+        pytest.skip("the browser tests need Chromium (Debian: apt-get install chromium)")
+    return found
+
+
+@pytest.fixture(scope="session")
+def artefacts() -> Path:
+    """Where screenshots go, for people to look at."""
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    return ARTEFACTS
+
+
+@pytest.fixture(scope="session")
+def jupyter(chromium, tmp_path_factory):
+    """The address of a JupyterLab on a copy of the notebooks, with a kernel that is this Python."""
+    home = tmp_path_factory.mktemp("jupyter")
+    notebooks = home / "notebooks"
+    notebooks.mkdir()
+    for file in paths.NOTEBOOKS.glob("*.ipynb"):
+        shutil.copyfile(file, notebooks / file.name)
+    _write(home / "data" / "kernels" / lab.KERNEL / "kernel.json", lab.kernel_spec())
+    _write(home / "config" / "labconfig" / "default_setting_overrides.json", SETTINGS)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"),
+        *(f"--port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={notebooks}"),
+        *("--IdentityProvider.token=", "--LabApp.extension_manager=readonly"),
+    ]
+    env = {
+        **os.environ,
+        "JUPYTER_PATH": str(home / "data"),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+        "IPYTHONDIR": str(home / "ipython"),
+    }
+    log = home / "server.log"
+    address = f"http://127.0.0.1:{port}"
+    with log.open("wb") as stream:
+        server = subprocess.Popen(command, env=env, cwd=home, stdout=stream, stderr=stream)
+        try:
+            _wait_for(f"{address}/api/status", server, log)
+            yield address
+        finally:
+            server.terminate()
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+@pytest.fixture
+def page(chromium):
+    """A page of a fresh Chromium; what it complains of is kept in `page.complaints`."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.complaints = []
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        yield page
+        browser.close()
+
+
+def _write(path: Path, content: dict) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(content))
+
+
+def _wait_for(url: str, server: subprocess.Popen, log: Path, seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if server.poll() is not None:
+            pytest.fail(f"JupyterLab ended with {server.returncode}: {log.read_text()[-2000:]}")
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.2)
+    pytest.fail(f"JupyterLab did not answer in {seconds:g} s: {log.read_text()[-2000:]}")
