@@ -39,7 +39,9 @@ lab: $(STAMP) ## open the notebooks in JupyterLab
 	"$(BIN)/workbench" lab
 
 bench: $(STAMP) ## measure the figures that the documents quote
-	@set -e; for file in benchmarks/[!_]*.py; do echo "== $$file"; "$(BIN)/python" "$$file"; done
+	@set -e; for file in benchmarks/[!_]*.py; do echo "== $$file"; \
+	  "$(BIN)/python" "$$file" --out "benchmarks/results/$$(basename "$$file" .py).json"; done
+	"$(BIN)/python" benchmarks/_page.py
 
 lint: $(STAMP) ## ruff and mypy
 	"$(BIN)/python" tests/run_all.py --lint-only

@@ -1,0 +1,80 @@
+"""Writes docs/benchmarks.md from the JSON of the benchmarks, so that the docs quote what was run.
+
+python benchmarks/rebuild.py --out benchmarks/results/rebuild.json
+python benchmarks/twin.py --out benchmarks/results/twin.json
+python benchmarks/_page.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+
+
+def _machine(result: dict) -> str:
+    m = result["machine"]
+    return (
+        f"{m['cpu']}, {m['cores']} cores, Python {m['python']}, torch {m['torch']}, "
+        f"{m['compiler']}; load before the run {m['load_before']}"
+    )
+
+
+def _seconds(name: str, s: dict) -> str:
+    return f"| {name} | {s['median']:.4g} | {s['min']:.4g} | {s['max']:.4g} |"
+
+
+def page(rebuild: dict, twin: dict) -> str:
+    rows = [
+        f"| {r['dtype']} | {r['tile']} | {r['ratio']:.2f} |"
+        for r in sorted(twin["table"], key=lambda r: r["dtype"] != "float32")
+    ]
+    return "\n".join(
+        [
+            "# Benchmarks",
+            "",
+            "Written by `make bench`. Times are of one shared, noisy machine: read the ratios, each",
+            "side of which comes from the same run. All of it is the twin on a CPU; nothing here",
+            "says how fast a kernel is on an NPU.",
+            "",
+            "## A changed constant, until the kernel has run again",
+            "",
+            f"{rebuild['what']}; {rebuild['variants']} variants. {_machine(rebuild)}.",
+            "",
+            "| seconds | median | min | max |",
+            "|---|---|---|---|",
+            _seconds("cold: never built, shared objects cached", rebuild["cold"]),
+            _seconds("cached, loaded in this process", rebuild["cached_in_process"]),
+            _seconds("cached on disk", rebuild["cached_on_disk"]),
+            _seconds(
+                "`torch.utils.cpp_extension.load`, the same change",
+                rebuild["peer_torch_cpp_extension"],
+            ),
+            "",
+            f"Cold is **{rebuild['times_faster_than_peer']:.0f} times** faster than the peer. The "
+            f"very first build, which also compiles",
+            f"the shared objects, took {rebuild['first_build_with_shared_objects']:.0f} s.",
+            "",
+            "## The twin beside `torch.mv`",
+            "",
+            f"{twin['what']}; the ratio is torch.mv's time over the twin's, median of "
+            f"{twin['runs']} pairs. {_machine(twin)}.",
+            "",
+            "| dtype | tile | speed of the twin, torch.mv = 1 |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    results = HERE / "results"
+    text = page(
+        json.loads((results / "rebuild.json").read_text()),
+        json.loads((results / "twin.json").read_text()),
+    )
+    PAGE.write_text(text)
+    print(f"wrote {PAGE}")
