@@ -35,9 +35,9 @@ def page(rebuild: dict, twin: dict) -> str:
         [
             "# Benchmarks",
             "",
-            "Written by `make bench`. Times are of one shared, noisy machine: read the ratios, each",
-            "side of which comes from the same run. All of it is the twin on a CPU; nothing here",
-            "says how fast a kernel is on an NPU.",
+            "Written by `make bench`. Times are of one shared, noisy machine: read the ratios,",
+            "each side of which comes from the same run. All of it is the twin on a CPU; nothing",
+            "here says how fast a kernel is on an NPU.",
             "",
             "## A changed constant, until the kernel has run again",
             "",

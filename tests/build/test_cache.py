@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -27,17 +28,16 @@ def value(kernel) -> float:
 
 
 BUILD = """
-import json, sys, workbench as wb
+import ctypes, json, sys, workbench as wb
 path, n = sys.argv[1], int(sys.argv[2])
 try:
     kernel = wb.build(path, backend="twin", defines={"N": n})
 except wb.WorkbenchError as e:
     print(json.dumps({"error": type(e).__name__, "message": str(e)}))
 else:
-    import torch
-    out = torch.zeros(1)
-    kernel.launch("fill", 1, out)
-    print(json.dumps({"cached": kernel.info.cached, "value": out.item(), "key": kernel.info.key}))
+    out = ctypes.c_float()  # no torch: it would take longer than all the rest
+    kernel.module.launch("fill", 1, 0, [ctypes.addressof(out)])
+    print(json.dumps({"cached": kernel.info.cached, "value": out.value, "key": kernel.info.key}))
 """
 
 
@@ -172,45 +172,38 @@ def test_clearing_while_another_process_builds(record, tmp_path, monkeypatch):
     assert len(kit.modules()) == cache.info()["entries"] == 1
 
 
-def test_an_entry_that_vanishes_between_any_two_steps_is_built_again(record, tmp_path, monkeypatch):
+@pytest.mark.parametrize("step", ["object", "module", "published"])
+def test_what_vanishes_between_two_steps_is_built_again(record, tmp_path, monkeypatch, step):
+    """As if another process cleared the cache just then, once."""
     path = kit.source(tmp_path)
-    load, held, publish = builder._load, builder._held, cache.trim
-    left = {"load": 1, "held": 1, "trim": 1}
+    place, name = {
+        "object": (builder, "_object"),
+        "module": (builder, "_load"),
+        "published": (cache, "trim"),
+    }[step]
+    real, times = getattr(place, name), []
 
-    def first_time(what):
-        left[what] -= 1
-        return left[what] >= 0
+    def with_a_clear(*args, **given):
+        times.append(1)
+        if step == "object":
+            result = real(*args, **given)
+            if len(times) == 4 and args[0].name != "npu_module.o":
+                shutil.rmtree(result.parent)
+            return result
+        if len(times) == 1:
+            shutil.rmtree(kit.modules()[0])
+        return real(*args, **given)
 
-    def clear_then_load(key, entry):
-        if first_time("load"):
-            cache.discard(key)
-        return load(key, entry)
-
-    def clear_then_hold(item, work):
-        if first_time("held"):
-            monkeypatch.setattr(builder.os, "link", lambda a, b: (_ for _ in ()).throw(OSError))
-            monkeypatch.setattr(
-                builder.shutil, "copyfile", lambda a, b: (_ for _ in ()).throw(FileNotFoundError)
-            )
-            try:
-                return held(item, work)
-            finally:
-                monkeypatch.undo  # noqa: B018 (the two are put back below)
-                monkeypatch.setattr(builder.os, "link", real_link)
-                monkeypatch.setattr(builder.shutil, "copyfile", real_copy)
-        return held(item, work)
-
-    def trim_all(keep=""):
-        if first_time("trim"):
-            cache.discard(keep)
-        return publish(keep)
-
-    real_link, real_copy = os.link, shutil.copyfile
-    monkeypatch.setattr(builder, "_load", clear_then_load)
-    monkeypatch.setattr(builder, "_held", clear_then_hold)
-    monkeypatch.setattr(cache, "trim", trim_all)
+    monkeypatch.setattr(place, name, with_a_clear)
     assert value(wb.build(path, backend="twin", defines={"N": 8})) == 8
-    assert max(left.values()) < 0 or set(left.values()) <= {0, -1, -2, -3, -4, -5, -6, -7, -8}
+    assert len(times) > (4 if step == "object" else 1), "it was not built again"
+
+
+def test_a_cache_that_is_cleared_all_the_time_is_an_error(record, tmp_path, monkeypatch):
+    path = kit.source(tmp_path)
+    monkeypatch.setattr(builder, "_held", lambda *a: (_ for _ in ()).throw(cache.Vanished("gone")))
+    with pytest.raises(CacheError, match="gone"):
+        wb.build(path, backend="twin")
 
 
 # ---- a kill ------------------------------------------------------------------------------------
@@ -269,6 +262,12 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", folder], check=True)
 
 
+def fill(path) -> None:
+    with path.open("ab", buffering=0) as f, contextlib.suppress(OSError):
+        while f.write(b"x" * 4096):
+            pass
+
+
 def test_a_full_disk(record, tmp_path, monkeypatch, small_disk):
     shutil.copytree(cache.root(), small_disk / "cache")
     (small_disk / "cache").chmod(0o700)
@@ -277,24 +276,16 @@ def test_a_full_disk(record, tmp_path, monkeypatch, small_disk):
     first = wb.build(path, backend="twin", defines={"N": 1})
     before = kit.entries()
     filler = small_disk / "filler"
-    with filler.open("wb") as f, pytest.raises(OSError, match="No space"):
-        while True:
-            f.write(b"x" * 4096)
-            f.flush()
-    for room in (0, 8, 64, 160, 200):  # KiB: it runs out at different steps of a build
-        with filler.open("r+b") as f:
-            f.truncate(filler.stat().st_size - room * 1024)
+    for room in (0, 8, 64, 160, 250):  # KiB: it runs out at different steps of a build
+        fill(filler)
+        os.truncate(filler, filler.stat().st_size - room * 1024)
         with pytest.raises(CacheError, match=r"no space left .*workbench cache clear"):
             wb.build(path, backend="twin", defines={"N": 2})
-        with filler.open("ab") as f, pytest.raises(OSError, match="No space"):
-            while True:
-                f.write(b"x" * 4096)
-                f.flush()
         assert kit.entries() == before and kit.workspaces() == []
         assert not list((cache.root() / cache.LAYOUT / "logs").iterdir())
     assert value(first) == 1
-    kit.forget()
-    assert wb.build(path, backend="twin", defines={"N": 1}).info.cached, "earlier entries load"
+    fresh = kit.finish(kit.run_python(BUILD, str(path), "1"))
+    assert (fresh["cached"], fresh["value"]) == (True, 1), "earlier entries load"
     filler.unlink()
     assert value(wb.build(path, backend="twin", defines={"N": 2})) == 2
 
@@ -336,11 +327,11 @@ def flip(path, at) -> None:
 @pytest.mark.parametrize("how", DAMAGE)
 def test_a_damaged_entry_is_built_again(record, tmp_path, how):
     path = kit.source(tmp_path)
-    wb.build(path, backend="twin", defines={"N": 7})
+    # In other processes: who has a file mapped does not survive that it is cut short.
+    kit.finish(kit.run_python(BUILD, str(path), "7"))
     (entry,) = kit.modules()
     DAMAGE[how](entry)
     record.reset()
-    # A fresh process: this one has the module loaded.
     fresh = kit.finish(kit.run_python(BUILD, str(path), "7"))
     assert (fresh["cached"], fresh["value"], len(record.compilations)) == (False, 7, 1)
     assert [e.name for e in kit.modules()] == [entry.name] and kit.workspaces() == []
@@ -467,8 +458,6 @@ def test_a_cache_that_is_a_file(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "file"))
     with pytest.raises(CacheError, match=str(tmp_path / "file")):
         cache.get("0" * 40)
-    with pytest.raises(CacheError):
-        cache.info()
 
 
 # ---- info, clear, logs -------------------------------------------------------------------------

@@ -169,12 +169,12 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("folder", ["plain", "with a space", "dollar$and#hash"])
-@pytest.mark.parametrize("form", UNREADABLE)
+@pytest.mark.parametrize(
+    ("form", "folder"),
+    [*((f, "plain") for f in UNREADABLE), ("macro", "with a space"), ("macro", "dollar$and#hash")],
+)
 def test_headers_that_only_the_compiler_can_name(record, tmp_path, form, folder):
     """Same process, and as a fresh one; and an unchanged header stays cached."""
-    if folder != "plain" and form not in ("macro", "comment"):
-        pytest.skip("one form is enough for the odd folder names")
     here = tmp_path / folder
     here.mkdir()
     line = UNREADABLE[form].format(name='"own.h"')
@@ -194,11 +194,11 @@ def test_headers_that_only_the_compiler_can_name(record, tmp_path, form, folder)
 
 
 FRESH = """
-import json, sys, torch, workbench as wb
+import ctypes, json, sys, workbench as wb
 kernel = wb.build(sys.argv[1], backend="twin")
-out = torch.zeros(1)
-kernel.launch("fill", 1, out)
-print(json.dumps({"cached": kernel.info.cached, "value": out.item()}))
+out = ctypes.c_float()
+kernel.module.launch("fill", 1, 0, [ctypes.addressof(out)])
+print(json.dumps({"cached": kernel.info.cached, "value": out.value}))
 """
 
 

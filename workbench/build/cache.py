@@ -57,15 +57,15 @@ def limit() -> int:
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
     unit = units.get(given[-1].upper(), 1)
     try:
-        value = float(given[:-1] if given[-1].upper() in units else given)
+        value = unit * float(given[:-1] if given[-1].upper() in units else given)
     except ValueError:
         value = -1.0
-    if value <= 0:
+    if not 1 <= value < 2**63:  # a NaN is neither
         raise CacheError(
             f"WORKBENCH_CACHE_LIMIT={given!r}: want a positive size such as 500M, 2G or a "
             "number of bytes"
         )
-    return int(value * unit)
+    return int(value)
 
 
 @dataclass(frozen=True)
