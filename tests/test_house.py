@@ -191,6 +191,21 @@ def test_no_file_has_grown_past_what_one_can_hold_in_mind():
     assert {name: lines for name, lines in sizes.items() if lines >= 700} == {}
 
 
+def test_no_source_is_hidden_from_git():
+    """A pattern in .gitignore that matches too much loses files that only a fresh clone misses."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-oi", "--exclude-standard", "-z", "workbench", "csrc", "notebooks"]
+        + ["tests", "docs", "benchmarks"],
+        cwd=ROOT,
+        capture_output=True,
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout: nothing says what is ignored")
+    names = [name for name in listed.stdout.decode().split("\0") if name]
+    scratch = ("__pycache__", ".ipynb_checkpoints", ".egg-info", ".pytest_cache")
+    assert [n for n in names if not any(s in n for s in scratch)] == []
+
+
 def test_license_and_ci_are_what_they_should_be():
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License" in text and "Version 2.0, January 2004" in text

@@ -97,7 +97,7 @@ def jupyter(chromium, tmp_path_factory):
 
 
 @pytest.fixture
-def page(chromium):
+def page(chromium, artefacts):
     """A page of a fresh Chromium; what it complains of is kept in `page.complaints`."""
     from playwright.sync_api import sync_playwright
 
@@ -107,6 +107,7 @@ def page(chromium):
         page.complaints = []
         page.on("pageerror", lambda error: page.complaints.append(str(error)))
         yield page
+        page.screenshot(path=artefacts / "at_the_end.png")
         browser.close()
 
 

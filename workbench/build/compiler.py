@@ -189,6 +189,7 @@ def _first_error(output: str, mine: set[str]) -> tuple[str | None, tuple[str, in
     text: str | None = None
     place: tuple[str, int] | None = None
     context: tuple[str, int] | None = None
+    where = ""
     for line in output.split("\n"):
         # gcc names the user's line after the error where a macro of ours expands to what is wrong.
         step = _CONTEXT.match(line) or (_MACRO.match(line) if text is not None else None)
@@ -201,8 +202,11 @@ def _first_error(output: str, mine: set[str]) -> tuple[str | None, tuple[str, in
             file = os.path.normpath(error["file"])
             text = error["text"]
             place = (file, int(error["line"])) if file in mine else context  # gcc: before it
+            where = f"{file}:{error['line']}"
         elif error:
             break
+    if text is not None and place is None:
+        text += f" ({where})"  # in a header of ours, and nothing says which line led there
     return text, place
 
 
