@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from workbench._result import Result
+from workbench._result import Result, html_table
 from workbench.errors import InputError
 from workbench.numerics.bits import Evidence, compare_bits, evidence, hex_bits, raw_bits
 
@@ -117,6 +117,27 @@ class InvarianceResult(Result):
                 }
             )
         return rows
+
+    def _repr_html_(self) -> str:
+        """Fewer, wider columns than `rows`: a person reads this, pandas reads those."""
+        shown = []
+        for t in self.transforms:
+            at = t.first_mismatch
+            first = (
+                f"{at['case']}: row {at['row']}, id {at['vocab_id']}, "
+                f"{at['expected_bits']} became {at['got_bits']}"
+                if at
+                else "none"
+            )
+            shown.append(
+                {
+                    "transform": f"{t.name} {t.relation}",
+                    "verdict": "passed" if t.passed else "failed",
+                    "differ": f"{t.mismatches:,} of {t.elements:,}",
+                    "first mismatch": first,
+                }
+            )
+        return html_table(shown, self.title())
 
     def title(self) -> str:
         n, h, v = self.shape
