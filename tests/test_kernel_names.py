@@ -42,6 +42,7 @@ def called(text: str) -> set[str]:
     used |= set(re.findall(r"\b([A-Z]\w+)\s*<", code)) | set(re.findall(r"\b([A-Z]\w+)::", code))
     own = set(re.findall(r"(?:inline \w+|inline|class|struct) ([A-Z]\w+)\b", code))
     template = set(re.findall(r"typename ([A-Z]\w*)", code))
+    own |= set(re.findall(r"^\s*#\s*define\s+(\w+)", blank(text), re.MULTILINE))
     return used - own - template - {"AscendC"}
 
 
