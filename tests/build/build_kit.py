@@ -1,8 +1,8 @@
 """What the tests of the builder share: small kernels, a stand-in compiler, and caches of their own.
 
 The stand-in logs each call and then runs the real compiler, so that a test can count compilations.
-What it does besides is said by variables (STANDIN_…), so that all tests share one stand-in, and with
-it the objects that take long to compile.
+What it does besides is said by variables (STANDIN_…), so that all tests share one stand-in, and
+with it the objects that take long to compile.
 """
 
 from __future__ import annotations
@@ -57,10 +57,8 @@ def standin(folder: Path, real: str) -> Path:
         fresh = folder / f"{path.name}.{os.getpid()}"
         fresh.write_text(STANDIN.format(real=shutil.which(real)))
         fresh.chmod(0o755)
-        try:
+        with contextlib.suppress(FileExistsError):
             os.link(fresh, path)
-        except FileExistsError:
-            pass
         fresh.unlink()
     return path
 

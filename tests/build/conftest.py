@@ -1,4 +1,4 @@
-"""Fixtures of the builder's tests: a cache of its own for each test, with the slow objects in it."""
+"""A compiler that is counted, and a cache for each test with the slow objects in it."""
 
 from __future__ import annotations
 

@@ -390,7 +390,8 @@ def test_a_size_bound_that_is_none(record, monkeypatch, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("500M", 500 * 2**20), ("2g", 2 * 2**30), ("1.5K", 1536), ("77", 77), ("", 2**31)]
+    ("text", "size"),
+    [("500M", 500 * 2**20), ("2g", 2 * 2**30), ("1.5K", 1536), ("77", 77), ("", 2**31)],
 )
 def test_a_size_bound(monkeypatch, text, size):
     monkeypatch.setenv("WORKBENCH_CACHE_LIMIT", text)

@@ -24,13 +24,18 @@ def parameters(text: str) -> list[tuple[str, str]]:
         (K.format("k", "GM_ADDR x"), ["k"]),
         ("__global__ __vector__ void k(GM_ADDR x) {}", ["k"]),
         ("__global__ __attribute__((aiv)) __aicore__ void k(GM_ADDR x) {}", ["k"]),
-        ("extern \"C\"\n__global__\n__aicore__\nvoid\nk\n(\nGM_ADDR x)\n{}", ["k"]),
-        ("namespace a { namespace b::c { " + K.format("k", "") + "} }" + K.format("m", ""),
-         ["a::b::c::k", "m"]),
+        ('extern "C"\n__global__\n__aicore__\nvoid\nk\n(\nGM_ADDR x)\n{}', ["k"]),
+        (
+            "namespace a { namespace b::c { " + K.format("k", "") + "} }" + K.format("m", ""),
+            ["a::b::c::k", "m"],
+        ),
         ("namespace { " + K.format("k", "") + "}", ["k"]),
         ("inline namespace v1 { " + K.format("k", "") + "}", ["v1::k"]),
-        ("struct S { int x{0}; };\nnamespace a { void f() { if (1) { } } }\n" + K.format("k", ""),
-         ["k"]),
+        (
+            "struct S { int x{0}; };\nnamespace a { void f() { if (1) { } } }\n"
+            + K.format("k", ""),
+            ["k"],
+        ),
         ("// " + K.format("k", ""), []),
         ("/* " + K.format("k", "") + "*/", []),
         ("// a comment that goes on \\\n" + K.format("k", ""), []),
@@ -40,10 +45,19 @@ def parameters(text: str) -> list[tuple[str, str]]:
         ("auto c = L'\"'; " + K.format("k", "") + "auto d = u8'\"';", ["k"]),
         ("int n = 1'000'000; " + K.format("k", "") + "int m = 0xAB'CD;", ["k"]),
         ("#if 0\n" + K.format("k", "") + "#endif\n" + K.format("m", ""), ["m"]),
-        ("#if 0 // no\n#if 1\n#endif\n" + K.format("k", "") + "#else\n" + K.format("m", "")
-         + "#endif\n", ["m"]),
-        ("#define KERNEL(n) __global__ __aicore__ void n(GM_ADDR x) \\\n  __global__ void z(int a)\n"
-         + K.format("m", ""), ["m"]),
+        (
+            "#if 0 // no\n#if 1\n#endif\n"
+            + K.format("k", "")
+            + "#else\n"
+            + K.format("m", "")
+            + "#endif\n",
+            ["m"],
+        ),
+        (
+            "#define KERNEL(n) __global__ void n(GM_ADDR x) \\\n  __global__ void z(int a)\n"
+            + K.format("m", ""),
+            ["m"],
+        ),
         ("void k(GM_ADDR x) {}", []),
         ("", []),
     ],
@@ -53,7 +67,7 @@ def test_kernels_that_are_found(text, found):
 
 
 def test_a_windows_file():
-    text = '#if 0\r\n' + K.format("k", "") + '#endif\r\n' + K.format("m", "int n")
+    text = "#if 0\r\n" + K.format("k", "") + "#endif\r\n" + K.format("m", "int n")
     (kernel,) = source.parse(text).kernels
     assert (kernel.name, kernel.line) == ("m", 4)
 
@@ -66,14 +80,20 @@ def test_a_windows_file():
         ("GM_ADDR x, GM_ADDR y", [("GM_ADDR", "x"), ("GM_ADDR", "y")]),
         ("__gm__ float* x", [("__gm__ float*", "x")]),
         ("__gm__ const half *__restrict__ x", [("__gm__ half *", "x")]),
-        ("const uint32_t n, unsigned long long m", [("uint32_t", "n"), ("unsigned long long", "m")]),
-        ("Pair<int, Pair<float, 3>> p, bool b", [("Pair<int, Pair<float, 3>>", "p"), ("bool", "b")]),
+        ("const uint32_t n, unsigned long m", [("uint32_t", "n"), ("unsigned long", "m")]),
+        ("Pair<int, Pair<half, 3>> p, bool b", [("Pair<int, Pair<half, 3>>", "p"), ("bool", "b")]),
         ("ns::Tiling t", [("ns::Tiling", "t")]),
         ("int n = f(1, 2), float a = 1.5f", [("int", "n"), ("float", "a")]),
         ("int /* how many */ n // so\n, float a", [("int", "n"), ("float", "a")]),
-        ("GM_ADDR, uint32_t, unsigned int, __gm__ float *",
-         [("GM_ADDR", "arg0"), ("uint32_t", "arg1"), ("unsigned int", "arg2"),
-          ("__gm__ float *", "arg3")]),
+        (
+            "GM_ADDR, uint32_t, unsigned int, __gm__ float *",
+            [
+                ("GM_ADDR", "arg0"),
+                ("uint32_t", "arg1"),
+                ("unsigned int", "arg2"),
+                ("__gm__ float *", "arg3"),
+            ],
+        ),
     ],
 )
 def test_parameters(text, found):
@@ -163,3 +183,17 @@ def test_conditions_travel_with_a_kernel():
         ("first", ("#ifdef A\n#elif defined(D)\n#else",)),
         ("last", ()),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("void k() {\n}\n", None),
+        ("\nvoid k() {\n  if (1) {\n}\n", 2),
+        ("namespace a {\nvoid k() {}\n", 1),
+        ("// {\nconst char *s = \"{\"; char c = '{';\nvoid k() {}\n", None),
+        ("void k() {}\n}\nvoid l() {\n", 3),
+    ],
+)
+def test_the_brace_that_is_never_closed(text, line):
+    assert source.never_closed(text) == line

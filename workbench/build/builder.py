@@ -358,9 +358,14 @@ def _compile(
             if status != 0:
                 _refuse_full_disk(output)
                 mine = [str(unit.path), *_user_headers(scanned)]
-                raise compiler.build_error(
+                error = compiler.build_error(
                     f"building {unit.path.name}", output, mine, cache.write_log(key, log)
                 )
+                opened = source.never_closed(unit.data.decode()) if error.line is None else None
+                if opened:
+                    # The compiler noticed in the generated part, which is no help.
+                    raise compiler.placed(error, unit.path, opened, "this '{' is never closed")
+                raise error
         if not (work / MODULE).is_file():
             raise BuildError(
                 f"building {unit.path.name}: {toolchain.compiler_name} ended well but made no "
@@ -405,11 +410,14 @@ def _more_headers(depfile: Path, scanned: includes.Includes) -> dict[str, str]:
     rest = text.replace("\\\n", " ").partition(": ")[2]
     known = {*scanned.files, str(paths.ASCEND / "kernel_table.h")}
     found = {}
-    for name in re.findall(r"(?:\\.|\$\$|[^\s\\])+", rest):
-        path = os.path.normpath(re.sub(r"\\(.)|\$(\$)", r"\1\2", name))
+    for name in re.findall(r"(?:\\[ #]|[^\s])+", rest):
+        path = os.path.normpath(re.sub(r"\\([ #])|\$(\$)", r"\1\2", name))
         ours = path.startswith((str(depfile.parent), str(paths.TWIN)))
         if path not in known and not ours:
-            found[path] = cache.file_digest(Path(path))
+            try:
+                found[path] = cache.file_digest(Path(path))
+            except OSError:  # a name that could not be read back: never found true again
+                found[path] = "not known"
     return found
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from workbench import paths
 from workbench.build import compiler, source
 from workbench.build.toolchain import MODULE, Object, Unit, module_object
-from workbench.errors import MissingError
+from workbench.errors import ConfigError, MissingError
 
 DEFAULT_HOME = "/usr/local/Ascend/ascend-toolkit/latest"
 
@@ -114,10 +114,15 @@ class CannToolchain:
         return [module_object(host, self.cxx.identity)]
 
     def text(self, unit: Unit) -> str:
-        # The user's file goes through as it is; only the kernel table follows it.
-        shown = str(unit.path).replace("\\", "\\\\").replace('"', '\\"')
+        # The user's file goes through as it is; only the kernel table follows it. A backslash is
+        # an escape in the table's `#line`, and none in an `#include`.
+        if '"' in str(unit.path):
+            raise ConfigError(
+                f"{unit.path}: the npu backend cannot include a path with a quote in it; move the file"
+            )
+        shown = str(unit.path).replace("\\", "\\\\")
         table = source.launchers(unit.kernels, unit.constants, self.name, unit.arch.name, shown)
-        return f'#include "{shown}"\n#line 1 "<kernel table>"\n{table}'
+        return f'#include "{unit.path}"\n#line 1 "<kernel table>"\n{table}'
 
     def commands(self, unit: Unit, work: Path, objects: list[Path]) -> list[list[str]]:
         path = work / "unit.asc"
@@ -128,7 +133,8 @@ class CannToolchain:
             [
                 str(self.cann.bisheng),
                 *self.flags(unit),
-                f"-I{unit.path.parent}",
+                "-iquote",
+                str(unit.path.parent),
                 f"-I{paths.ASCEND}",
                 "-c",
                 str(path),

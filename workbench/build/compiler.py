@@ -149,11 +149,12 @@ def run(command: Sequence[str], cwd: Path) -> tuple[int, str]:
 
 
 _ERROR = re.compile(
-    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$"
+    r"^(?:(?P<file>[^\s:].*?):(?P<line>\d+):(?:\d+:)?|<command-line>:) (?:fatal )?error: "
+    r"(?P<text>.*)$"
 )
-_MACRO = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? note: in expansion of macro")
+_MACRO = re.compile(r"^(?P<file>[^\s:].*?):(?P<line>\d+):(?:\d+:)? note: in expansion of macro")
 _CONTEXT = re.compile(
-    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)?\s+"
+    r"^(?P<file>[^\s:].*?):(?P<line>\d+):(?:\d+:)?\s+"
     r"(?:required from|note: in instantiation|in .constexpr. expansion)"
 )
 
@@ -184,6 +185,17 @@ def build_error(
     )
 
 
+def placed(error: BuildError, file: Path, line: int, text: str) -> BuildError:
+    """The same failure at a place that the compiler did not name."""
+    return BuildError(
+        f"{file}:{line}: {text}\n{_source_line(str(file), line)}\n{error}",
+        file=str(file),
+        line=line,
+        log=error.log,
+        log_path=error.log_path,
+    )
+
+
 def _first_error(output: str, mine: set[str]) -> tuple[str | None, tuple[str, int] | None]:
     """(text of the first error, the user's file and line it belongs to); None: not there."""
     text: str | None = None
@@ -199,10 +211,10 @@ def _first_error(output: str, mine: set[str]) -> tuple[str | None, tuple[str, in
             if text is not None and place is None:
                 place = context  # clang names the user's line after the error
         elif error and text is None:
-            file = os.path.normpath(error["file"])
+            file = os.path.normpath(error["file"] or "<command-line>")  # a macro of -D
             text = error["text"]
+            where = f"{file}:{error['line'] or 0}"
             place = (file, int(error["line"])) if file in mine else context  # gcc: before it
-            where = f"{file}:{error['line']}"
         elif error:
             break
     if text is not None and place is None:

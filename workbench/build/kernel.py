@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench._result import Result
 from workbench.build.config import KernelConfig, Spec
-from workbench.errors import InputError, TwinFault, WorkbenchError
+from workbench.errors import InputError, MissingError, TwinFault, WorkbenchError
 
 MAX_BLOCKS = 65535
 
@@ -159,11 +159,9 @@ class Kernel:
         if self.info.backend == "npu":
             if block_ids is not None:
                 raise InputError("block_ids works on the twin only: a device runs every block")
-            stream = _npu_stream()
-        else:
-            stream = 0
         module = self._module(name)
         plain = self._plain(name, module.kernels()[name], args)
+        stream = _npu_stream() if self.info.backend == "npu" else 0
         try:
             report = module.launch(name, blocks, stream, plain, threads or _threads(), block_ids)
         except TypeError as e:
@@ -248,7 +246,13 @@ def _threads() -> int:
 def _npu_stream() -> int:
     """The current stream of torch_npu, its task queue flushed: what torch has queued must run
     before the kernel."""
-    import torch_npu
+    try:
+        import torch_npu
+    except (ImportError, OSError, RuntimeError) as e:  # all three where CANN is not as it wants
+        raise MissingError(
+            f"launching on an NPU needs torch_npu, which does not import: {e}. Install it "
+            "(pip install '.[npu]') and source CANN's set_env.sh, or use backend='twin'"
+        ) from e
 
     stream = torch_npu.npu.current_stream()
     stream.synchronize()

@@ -127,6 +127,17 @@ def _closing(text: str, at: int) -> int:
     return -1
 
 
+def never_closed(text: str) -> int | None:
+    """Line of the first `{` that no `}` closes, or None."""
+    opened: list[int] = []
+    for m in re.finditer(r"[{}]", blank(text)):
+        if m.group() == "{":
+            opened.append(m.start())
+        elif opened:
+            opened.pop()
+    return _line(text, opened[0]) if opened else None
+
+
 def _split(text: str) -> list[str]:
     """`text` split at commas outside any bracket."""
     parts, depth, last = [], 0, 0
@@ -291,9 +302,10 @@ def launchers(
     names = [k.short_name for k in kernels]
     clear = {n for n in names if len({k.name for k in kernels if k.short_name == n}) == 1}
     table = []
-    lines = ['#include "kernel_table.h"']
+    # In <>, so that a header of that name beside the user's file is not taken for ours.
+    lines = ["#include <kernel_table.h>"]
     if backend == "twin":
-        lines.append('#include "twin/bind.h"')
+        lines.append("#include <twin/bind.h>")
     for i, kernel in enumerate(kernels):
         # In the kernel's own namespace, where the types of its parameters are found.
         inside = kernel.name.rpartition("::")[0]

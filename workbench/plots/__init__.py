@@ -12,8 +12,8 @@ from workbench.plots.cells import (
     invariance_grid,
     invariance_table,
 )
-from workbench.plots.order import order, orders
 from workbench.plots.style import evidence_text, png, show
+from workbench.plots.trees import order, orders
 
 __all__ = [
     "batch_shift",

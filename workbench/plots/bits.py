@@ -12,7 +12,7 @@ from matplotlib.ticker import StrMethodFormatter
 
 from workbench.orders import ReductionTree
 from workbench.plots import style
-from workbench.plots.order import draw_tree, header
+from workbench.plots.trees import draw_tree, header
 
 _FIELDS = {"sign": (0, 1), "exponent": (1, 9), "mantissa": (9, 32)}  # of fp32, from the left
 _OFF, _ON = "#f3f4f2", "#b9c0c7"

@@ -268,8 +268,7 @@ def batch_shift(
     )
     fig = style.figure(1.2 + 5.2 * len(shifts), 5, title, evidence or style.evidence_text())
     axes = fig.subplots(1, len(shifts), squeeze=False, sharey=True)[0]
-    cmap = colormaps[style.DIVERGING].copy()
-    cmap.set_bad(_SAME)
+    cmap = colormaps[style.DIVERGING].with_extremes(bad=_SAME)
     for ax, (label, shift) in zip(axes, shifts.items(), strict=True):
         # A scale of its own: what is far for one input is near for another.
         largest = float(np.abs(shift).max(initial=0)) or 1e-9

@@ -122,8 +122,8 @@ class PanelResult(Result):
         own, other = self.drift["kernel", "exact"], self.drift["torch.mv", "exact"]
         apart = self.drift["kernel", "torch.mv"]
         return (
-            f"max error against fp64: kernel {own.max_abs:.2g}, torch.mv itself "
-            f"{other.max_abs:.2g}; kernel against torch.mv {apart.max_abs:.2g}"
+            f"max error against fp64: kernel {own.max_abs:.1e}, torch.mv itself "
+            f"{other.max_abs:.1e}; kernel against torch.mv {apart.max_abs:.1e}"
         )
 
     def baseline_text(self) -> str:
@@ -257,8 +257,8 @@ class Judge:
 def explain(error: Exception) -> str:
     """An error in words, for people: the class says only what kind of thing went wrong."""
     kind = type(error).__name__
-    if isinstance(error, ConfigError):
-        return f"This configuration cannot be built. {error}"
+    if isinstance(error, ConfigError):  # its message says all: what was given and what works
+        return str(error)
     if isinstance(error, WorkbenchError):
         return f"{kind}: {error}"
     return f"Something unexpected happened. {kind}: {error}"

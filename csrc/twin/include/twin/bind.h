@@ -2,7 +2,7 @@
 // one side, run_blocks on the other.
 #pragma once
 
-#include "kernel_table.h"
+#include <kernel_table.h>
 
 namespace twin {
 

@@ -63,8 +63,8 @@ def orders(
     width = max(9.5, 3.6 * columns)
     fig = style.figure(width, 1.5 + 3.4 * rows, title, evidence or style.evidence_text())
     axes = fig.subplots(rows, columns, squeeze=False, sharey=True)
-    top = max((tree.height for tree in trees.values()), default=1)
-    norm = Normalize(0, max(top, 1))
+    top = max([1, *(tree.height for tree in trees.values())])
+    norm = Normalize(0, top)
     for ax, (label, tree) in zip(axes.flat, trees.items(), strict=False):
         draw_tree(ax, tree, norm)
         ax.set_ylim(-0.02 * top, top * 1.1)

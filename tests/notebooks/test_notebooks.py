@@ -1,0 +1,47 @@
+"""The shipped notebooks, executed headless as `workbench report` does it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from workbench import paths
+from workbench.report import run_report
+
+NOTEBOOKS = sorted(f.stem for f in paths.NOTEBOOKS.glob("*.ipynb"))
+# Serial: a notebook has a time to keep.
+pytestmark = [pytest.mark.serial, pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_proves_its_claims_within_a_minute(name, tmp_path):
+    report = run_report(tmp_path, notebooks=[name])
+    assert report.passed, str(report)
+    (run,) = report.notebooks
+    assert run.seconds < 60, f"{name} took {run.seconds:.0f} s"
+    page = (tmp_path / f"{name}.html").read_text()
+    figures = re.findall(r"<img\b[^>]*>", page)
+    assert len(figures) >= 4
+    for figure in figures:
+        (alt,) = re.findall(r'alt="([^"]*)"', figure)
+        assert len(alt) > 40 and not alt.startswith("Figure under the heading")
+    assert "interactive panel" in page and "output_stderr" not in page.split("<body")[-1]
+
+
+def test_what_torch_does_is_not_asserted_on_another_cpu(tmp_path, monkeypatch):
+    """With other vector instructions torch may sum otherwise: shown, and no failure either way."""
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    report = run_report(tmp_path, notebooks=["01"])
+    assert report.passed, str(report)
+    page = (tmp_path / "01_same_row_other_bits.html").read_text()
+    assert "shown, not asserted" in page
+
+
+def test_a_notebook_fails_where_its_claim_is_false(tmp_path):
+    """The control: told that only one architecture exists, notebook 02 cannot show the other."""
+    report = run_report(tmp_path, notebooks=["02"], parameters={"archs": ["dav-3510", "dav-2201"]})
+    (run,) = report.notebooks
+    # The claims of error and order hold per name; the reversed list makes the grid dav-3510's,
+    # where tile 64 and tile 4096 do not share their bits.
+    assert not run.passed and "AssertionError" in run.message
