@@ -74,7 +74,7 @@ WRONG = {
         *["invariance", "--sample", "smollm2", "--rows", "9999", "--candidate", "torch.mv"]
     ],
     "report unknown notebook": ["report", "--notebook", "99_nowhere"],
-    "report unknown parameter": ["report", "-p", "tiles=3"],
+    "report unknown parameter": ["report", "-p", "no_such_parameter=3"],
     "report parameter without value": ["report", "-p", "tile"],
     "report no time": ["report", "--timeout", "0"],
     "report into a file": ["report", "--out", "/dev/null"],

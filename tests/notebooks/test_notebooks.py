@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -19,7 +20,9 @@ def test_a_notebook_proves_its_claims_within_a_minute(name, tmp_path):
     report = run_report(tmp_path, notebooks=[name])
     assert report.passed, str(report)
     (run,) = report.notebooks
-    assert run.seconds < 60, f"{name} took {run.seconds:.0f} s"
+    # A minute on two cores of its own; more where other processes want them too.
+    crowd = max(1, os.getloadavg()[0] / (os.cpu_count() or 1))
+    assert run.seconds < 60 * crowd, f"{name} took {run.seconds:.0f} s at a load of {crowd:.1f}"
     page = (tmp_path / f"{name}.html").read_text()
     figures = re.findall(r"<img\b[^>]*>", page)
     assert len(figures) >= 4
@@ -39,9 +42,11 @@ def test_what_torch_does_is_not_asserted_on_another_cpu(tmp_path, monkeypatch):
 
 
 def test_a_notebook_fails_where_its_claim_is_false(tmp_path):
-    """The control: told that only one architecture exists, notebook 02 cannot show the other."""
-    report = run_report(tmp_path, notebooks=["02"], parameters={"archs": ["dav-3510", "dav-2201"]})
+    """The control: a notebook that cannot fail proves nothing."""
+    few = {"max_blocks": [1], "grid_blocks": [1]}
+    asked = {"archs": ["dav-3510", "dav-2201"], **few}
+    report = run_report(tmp_path, notebooks=["02"], parameters=asked)
     (run,) = report.notebooks
-    # The claims of error and order hold per name; the reversed list makes the grid dav-3510's,
-    # where tile 64 and tile 4096 do not share their bits.
-    assert not run.passed and "AssertionError" in run.message
+    # Reversed, the last claim is about dav-3510, where tile 64 and tile 4096 share no order.
+    assert not run.passed and run.message.startswith("AssertionError")
+    assert run.failed_claim == "MAX_BLOCKS changes nothing"

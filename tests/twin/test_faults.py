@@ -104,6 +104,13 @@ FAULTS = {
         "pipe.InitBuffer(work, 1024);",
         "bytes of dav-2201 are taken",
     ),
+    "more UB than 32 bits hold": (
+        "mem",
+        "ub-budget",
+        "pipe.InitBuffer(work, 4294967295u);",
+        "pipe.InitBuffer(work, 1023);",
+        "4294967295 bytes of UB",
+    ),
     "no buffers": (
         "mem",
         "queue-buffers",

@@ -118,7 +118,8 @@ class CannToolchain:
         # an escape in the table's `#line`, and none in an `#include`.
         if '"' in str(unit.path):
             raise ConfigError(
-                f"{unit.path}: the npu backend cannot include a path with a quote in it; move the file"
+                f"{unit.path}: the npu backend cannot include a path with a quote in it; "
+                "move the file"
             )
         shown = str(unit.path).replace("\\", "\\\\")
         table = source.launchers(unit.kernels, unit.constants, self.name, unit.arch.name, shown)

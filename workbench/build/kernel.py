@@ -156,9 +156,8 @@ class Kernel:
                 raise InputError(
                     f"block_ids {bad[:3]} are not among the {blocks} blocks (0 to {blocks - 1})"
                 )
-        if self.info.backend == "npu":
-            if block_ids is not None:
-                raise InputError("block_ids works on the twin only: a device runs every block")
+        if self.info.backend == "npu" and block_ids is not None:
+            raise InputError("block_ids works on the twin only: a device runs every block")
         module = self._module(name)
         plain = self._plain(name, module.kernels()[name], args)
         stream = _npu_stream() if self.info.backend == "npu" else 0

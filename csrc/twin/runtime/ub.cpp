@@ -58,14 +58,13 @@ uint8_t &flag(AscendC::HardEvent event, int32_t id) {
 
 }  // namespace
 
-uint32_t round_to_block(uint32_t bytes) {
+uint64_t round_to_block(uint64_t bytes) {
     return (bytes + kDataBlock - 1) / kDataBlock * kDataBlock;
 }
 
 uint32_t reserve(const Arch &arch, uint32_t num, uint32_t len, Where where) {
     Block &b = block();
-    len = round_to_block(len);
-    const uint64_t wanted = uint64_t(num) * len;
+    const uint64_t wanted = num * round_to_block(len);
     if (b.ub_used + wanted > arch.ub_bytes) {
         fault(
             where, "mem", "ub-budget",
@@ -125,7 +124,7 @@ void Queue::init(const Arch &arch, uint32_t buffers, uint32_t bytes, Where where
     }
     offset = reserve(arch, buffers, bytes, where);
     num = static_cast<uint8_t>(buffers);
-    len = round_to_block(bytes);
+    len = static_cast<uint32_t>(round_to_block(bytes));  // fits: reserve has checked it
 }
 
 int16_t Queue::alloc(Where where) {
@@ -196,7 +195,7 @@ void copy_pad_in(void *dst, const void *src, const Burst &burst, const Padding &
     if (burst.len == 0) {
         return;
     }
-    const uint32_t whole = round_to_block(left + burst.len + right);
+    const uint32_t whole = uint32_t(round_to_block(left + burst.len + right));
     auto *to = static_cast<uint8_t *>(dst);
     auto *from = static_cast<const uint8_t *>(src);
     for (uint32_t i = 0; i < burst.count; ++i) {
@@ -221,7 +220,7 @@ void copy_pad_in(void *dst, const void *src, const Burst &burst, const Padding &
 
 void copy_pad_out(void *dst, const void *src, const Burst &burst, Where where) {
     check_burst(burst, where);
-    const uint32_t whole = round_to_block(burst.len);
+    const uint32_t whole = uint32_t(round_to_block(burst.len));
     auto *to = static_cast<uint8_t *>(dst);
     auto *from = static_cast<const uint8_t *>(src);
     for (uint32_t i = 0; i < burst.count; ++i) {

@@ -32,7 +32,7 @@ class TPipe {
     template <TPosition position>
     __aicore__ inline bool InitBuffer(TBuf<position> &buf, uint32_t len,
                                       twin::Where where = twin::Where::here()) {
-        buf.init(twin::reserve(twin::kArch, 1, len, where), twin::round_to_block(len));
+        buf.init(twin::reserve(twin::kArch, 1, len, where), uint32_t(twin::round_to_block(len)));
         return true;
     }
 

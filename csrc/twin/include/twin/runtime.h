@@ -40,7 +40,7 @@ Block &block();
 
 // ---- UB, queues and flags: the state behind TPipe, TQue, TBuf, SetFlag and WaitFlag
 // ----------------------------
-uint32_t round_to_block(uint32_t bytes);
+uint64_t round_to_block(uint64_t bytes);
 // Takes `num` buffers of `len` bytes from UB; returns the offset of the first.
 uint32_t reserve(const Arch &arch, uint32_t num, uint32_t len, Where where);
 int32_t fetch_event(const Arch &arch, AscendC::HardEvent event);
