@@ -21,6 +21,8 @@ struct DataCopyPadExtParams {
     T paddingValue = T(0);
 };
 
+// (The conditions below name T so that a compiler judges them on use, not on sight.)
+//
 // GM -> UB, any length: one burst per block, each starting on a data block of UB. What the paddings
 // do not name of a started data block holds the burst's first element (documented, also with isPad
 // false); paddings without a value hold anything.
@@ -29,7 +31,8 @@ __aicore__ inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor
                                    const DataCopyExtParams &params,
                                    const DataCopyPadExtParams<T> &pad,
                                    twin::Where where = twin::Where::here()) {
-    static_assert(twin::kArch.data_copy_pad || sizeof(T) == 0,  // on use, not on sight "DataCopyPad does not exist on this architecture");
+    static_assert(twin::kArch.data_copy_pad || sizeof(T) == 0,
+                  "DataCopyPad does not exist on this architecture");
     twin::copy_pad_in(
         dst.data(), src.GetPhyAddr(),
         {params.blockCount, params.blockLen, params.srcStride, params.dstStride},
@@ -43,7 +46,8 @@ template <typename T>
 __aicore__ inline void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src,
                                    const DataCopyExtParams &params,
                                    twin::Where where = twin::Where::here()) {
-    static_assert(twin::kArch.data_copy_pad || sizeof(T) == 0,  // on use, not on sight "DataCopyPad does not exist on this architecture");
+    static_assert(twin::kArch.data_copy_pad || sizeof(T) == 0,
+                  "DataCopyPad does not exist on this architecture");
     twin::copy_pad_out(dst.GetPhyAddr(0), src.data(),
                        {params.blockCount, params.blockLen, params.srcStride, params.dstStride},
                        where);
