@@ -17,11 +17,15 @@ def test_the_panel_of_notebook_02(jupyter, page, artefacts):
 
     page.goto(f"{jupyter}/lab/tree/{NOTEBOOK}")
     page.wait_for_selector(f".jp-NotebookPanel {IDLE}", timeout=SLOW)
+    # The notebook may look idle before its kernel is connected: JupyterLab then asks which one.
+    expect(page.locator("#jp-main-statusbar")).to_contain_text("(workbench) | Idle", timeout=SLOW)
+    asks = page.locator(".jp-Dialog")
+    page.add_locator_handler(asks, lambda: asks.locator(".jp-mod-accept").click())
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     panel = page.locator(".workbench-panel")
     raised = page.locator("[data-mime-type='application/vnd.jupyter.error']")
-    panel.or_(raised).first.wait_for(timeout=WHOLE_NOTEBOOK)
+    expect(panel.or_(raised).first).to_be_visible(timeout=WHOLE_NOTEBOOK)
     assert raised.all_inner_texts() == []
     page.wait_for_selector(IDLE, timeout=WHOLE_NOTEBOOK)
     assert page.locator(".jp-OutputArea-output img").count() >= 5
