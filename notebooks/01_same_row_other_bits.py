@@ -14,8 +14,8 @@
 # %% [markdown]
 # # The same row, other bits
 #
-# On the CPU and library named below each figure, torch's own `F.linear` and `torch.mv` give a row
-# other bits when its batch grows; the deterministic LM head gives it the same bits in every batch.
+# Torch's own `F.linear` and `torch.mv` can give a row other bits when its batch grows (they do with
+# MKL on AVX2); the deterministic LM head gives it the same bits in every batch.
 #
 # A trainer and its sampler evaluate the same token in different batches. If the bits of a logit
 # depend on the batch, the two disagree, and no tolerance says why. So nothing here is compared
@@ -223,8 +223,9 @@ panel
 # %% [markdown]
 # ## What you should have seen
 #
-# * `F.linear` and `torch.mv` choose an order of summation by the shape of what they are given. On
-#   the CPU and library named above a row's logits changed with the batch, by up to 2e-4 at H 4096.
+# * `F.linear` and `torch.mv` choose an order of summation by the shape of what they are given. With
+#   MKL on AVX2 a row's logits change with the batch, by up to 2e-4 at H 4096; the CPU and library
+#   of this run are named below each figure.
 # * The kernel reduces a row inside one block in an order that depends on the tile length and the
 #   architecture alone: 0 mismatches in every transform, for three dtypes, real and synthetic.
 # * The same check caught the same kernel as soon as its sum was split by the batch.
