@@ -118,7 +118,9 @@ class Kernel:
         kernel.
 
         Example:
-            >>> kernel.rebuild(tile_length=64).constants["TILE_LENGTH"]     # doctest: +SKIP
+            >>> import workbench as wb
+            >>> kernel = wb.build("lm_head", wb.KernelConfig(tile_length=128), backend="twin")
+            >>> kernel.rebuild(tile_length=64).constants["TILE_LENGTH"]
             64
         """
         changes = {**constants, **({"arch": arch} if arch else {})}

@@ -56,8 +56,8 @@ def panel(
         InputError: Only one of hidden and weight was given.
 
     Example:
-        >>> shown = panel(torch.randn(4, 512), torch.randn(9, 512))         # doctest: +SKIP
-        >>> shown.set(max_blocks=3).wait().result.change.equal              # doctest: +SKIP
+        >>> shown = panel(torch.randn(4, 512), torch.randn(9, 512))
+        >>> shown.set(max_blocks=3).wait().result.change.equal
         True
     """
     if (hidden is None) != (weight is None):
