@@ -24,7 +24,7 @@ from workbench.build import builder
 def main() -> None:
     options = arguments(__doc__)
     variants = 6 if options.quick else 20
-    peers = 1 if options.quick else 5
+    peers = 1 if options.quick else 3
     where = machine()
     hidden, weight = torch.ones(1, 4096), torch.ones(1, 4096)
 
