@@ -69,7 +69,7 @@ setup(
     package_dir={"workbench.csrc": "csrc", "workbench.notebooks": "notebooks"},
     package_data={
         "workbench": ["data/*", "data/**/*"],
-        "workbench.csrc": [f"**/*.{ext}" for ext in ("asc", "json", "h", "hpp", "cpp")],
+        "workbench.csrc": [f"**/*.{ext}" for ext in ("asc", "json", "h", "hpp", "cpp", "inc")],
         "workbench.notebooks": ["*"],
     },
     entry_points={"console_scripts": ["workbench = workbench.cli:main"]},

@@ -31,7 +31,7 @@ def test_the_example_runs_and_shows_what_it_says(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("line", [x for x in _block("bash", "workbench doctor").split("\n") if x])
 def test_each_command_exists_with_its_options(line: str) -> None:
-    words = line.split("#")[0].split()
+    words = line.split("#")[0].partition(" -- ")[0].split()
     assert words[0] == "workbench"
     command = cli.commands[words[1]]
     group = getattr(command, "commands", None)

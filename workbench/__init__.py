@@ -29,6 +29,7 @@ _LAZY = {
     "declared_order": ("workbench.orders", "declared_order"),
     "drift": ("workbench.numerics", "drift"),
     "invariance": ("workbench.numerics", "invariance"),
+    "probe": ("workbench.numerics.probes", "probe"),
     "samples": ("workbench.samples", ""),
     "ops": ("workbench.ops", ""),
     "plots": ("workbench.plots", ""),
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         WorkbenchError,
     )
     from workbench.numerics import drift, invariance
+    from workbench.numerics.probes import probe
     from workbench.orders import ReductionTree, declared_order
     from workbench.widgets.panel import panel
 

@@ -3,7 +3,7 @@
 Every command returns an `Outcome`; only `main` prints, so that with `--json` stdout carries one
 JSON object and nothing else. Exit codes: 0 success, 1 a check failed, 2 wrong usage, 3 something
 needed is missing (a compiler, a device). Libraries are imported inside the commands: `--help`,
-`doctor` and `cache` load no torch.
+`doctor`, `cache` and `run` load no torch.
 """
 
 from __future__ import annotations
@@ -254,6 +254,68 @@ def build_kernel(what: str, constants: dict[str, str], backend: str, arch: str) 
 
 
 @cli.command()
+@click.argument("file", metavar="FILE.asc")
+@click.argument("args", nargs=-1, metavar="[-- ARGS]...")
+@click.option(
+    "-D", "defines", multiple=True, metavar="K=V", help="Macro for the compiler; repeatable."
+)
+@click.option(
+    "-I", "folders", multiple=True, metavar="DIR", help="More folders for #include; repeatable."
+)
+@click.option("--arch", default=DEFAULT_ARCH, show_default=True, help="Ascend architecture.")
+@click.option(
+    "--check",
+    metavar="LIST",
+    help="Checked mode: mem, init, race, sync, several with commas, or all.",
+)
+@click.option("--cwd", metavar="DIR", help="Working folder of the program.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60,
+    show_default=True,
+    help="Seconds after which the program is ended.",
+)
+@click.option("--no-counters", is_flag=True, help="Do not count instructions: runs faster.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def run(
+    file: str,
+    args: tuple[str, ...],
+    defines: tuple[str, ...],
+    folders: tuple[str, ...],
+    arch: str,
+    check: str | None,
+    cwd: str | None,
+    timeout: float,
+    no_counters: bool,
+    as_json: bool,
+) -> Outcome | int:
+    """Compile and run a whole Ascend C program (with main and the acl host API) on the twin.
+
+    Exits with the program's own status; 1 if a fault was found, 124 at the time limit, 128 + N
+    after signal N.
+
+    Example: workbench run softmax.asc -D ROWS=64 --check all -- input.bin output.bin
+    """
+    programs = importlib.import_module("workbench.build.program")
+    found = programs.run_file(
+        file,
+        args,
+        arch=arch,
+        defines=parse_pairs(defines, "-D"),
+        include_dirs=folders,
+        checks=programs.parse_checks(check),
+        cwd=cwd,
+        timeout=timeout,
+        counters=not no_counters,
+        capture=as_json,
+    )
+    if not as_json and str(found):  # stdout is the program's own
+        print(f"workbench: {found}", file=sys.stderr, flush=True)
+    return Outcome(found, "", found.status) if as_json else found.status
+
+
+@cli.command()
 @click.option("--op", type=click.Choice(["lm_head"]), default="lm_head", show_default=True)
 @click.option(
     "--tile", type=int, help="TILE_LENGTH of the kernel; the kernel's default if left out."
@@ -394,6 +456,48 @@ def _sample(
             f"asked for --rows {rows} --vocab {vocab}"
         )
     return states[:rows].to(kind), found.weight[:vocab].to(kind)
+
+
+@cli.command()
+@click.option("--arch", default=DEFAULT_ARCH, show_default=True, help="Ascend architecture.")
+@click.option(
+    "--device",
+    type=click.Choice(["twin", "npu"]),
+    default="twin",
+    show_default=True,
+    help="Who answers: the twin on this CPU, or an NPU.",
+)
+@click.option(
+    "--switch",
+    "switches",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Twin only: an undocumented choice, for example masked_lanes=skip. May be repeated.",
+)
+@click.option("--out", metavar="FILE.md", help="Also write the answers as Markdown.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def probe(
+    arch: str, device: str, switches: tuple[str, ...], out: str | None, as_json: bool
+) -> Outcome:
+    """Ask the ten probes: how the twin, or a device, sums, rounds and casts."""
+    from .numerics import probes
+
+    bad = [s for s in switches if "=" not in s]
+    if bad:
+        raise InputError(f"--switch {bad[0]}: want NAME=VALUE, for example masked_lanes=skip")
+    chosen = dict(s.split("=", 1) for s in switches)
+    found = probes.probe(arch, backend=device, switches=chosen)
+    text = [found.title()]
+    for answer in found.halves():
+        value = probes.shown(answer)
+        mark = "" if answer.agrees else f"  (the twin expects {answer.expected_bits})"
+        text.append(f"  {answer.name:11} {value:>15}  {answer.bits}  {answer.meaning}{mark}")
+    if out:
+        path = Path(out)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(found.report())
+        text.append(f"wrote {path}")
+    return Outcome(found, "\n".join(text), OK if found.passed else FAILED)
 
 
 @cli.command()

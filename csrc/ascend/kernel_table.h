@@ -16,21 +16,53 @@ typedef struct {
 } wb_parameter;
 
 typedef struct {
+    uint64_t address;
+    uint64_t bytes;
+} wb_region;
+
+typedef struct {
     uint32_t blocks;
-    uint32_t threads;           // twin only; 0: one per core
-    const uint32_t *block_ids;  // twin only: run these blocks of `blocks`; null: all
-    uint32_t n_block_ids;
     void *stream;
+    // The rest is the twin's only.
+    uint32_t threads;           // 0: one per core
+    const uint32_t *block_ids;  // run these blocks of `blocks`; null: all
+    uint32_t n_block_ids;
+    uint32_t checks;    // bits: 1 memory, 2 initialisation, 4 races, 8 synchronisation, 16 counters
+    uint32_t switches;  // two bits per switch of workbench/build/arch.py; 0: the architecture's
+    uint64_t perturb;   // seed of a change by one ulp of approximate results; 0: none
+    const wb_region *regions;  // memory that the kernel may touch; null: not known
+    uint32_t n_regions;
 } wb_launch;
+
+typedef struct {
+    uint64_t gm_to_ub, ub_to_gm;  // bytes
+    uint64_t vector_instructions, vector_repeats;
+    uint64_t scalar_reads, scalar_writes;
+    uint64_t flags, barriers, queue_operations, copies;
+} wb_counters;
+
+typedef struct {
+    const char *file;
+    int line;
+    wb_counters counters;
+} wb_line;
 
 typedef struct {
     char kind[8];  // empty: no fault
     char code[32];
+    char instruction[48];
+    char tensor[160];
     char file[512];
     int line;
     int block;
     char message[1024];
+    char mend[256];
+    char device[256];
     uint32_t ub_high_water;  // bytes of UB; 0 where the backend cannot tell
+    uint64_t used[8];        // a bit per instruction of workbench/data/ascend_api.json executed
+    wb_counters counters;
+    wb_line *lines;  // malloc: the caller frees it
+    uint32_t n_lines;
 } wb_report;
 
 // args[i] holds the bytes of parameter i, as its type, from the first byte on. A float of any size

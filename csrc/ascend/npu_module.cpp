@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -98,8 +99,27 @@ uint64_t pack(const wb_kernel &kernel, const wb_parameter &parameter, const py::
     }
 }
 
+using Regions = std::vector<std::pair<uint64_t, uint64_t>>;
+
+py::dict counters_of(const wb_counters &c) {
+    py::dict all;
+    all["gm_to_ub_bytes"] = c.gm_to_ub;
+    all["ub_to_gm_bytes"] = c.ub_to_gm;
+    all["vector_instructions"] = c.vector_instructions;
+    all["vector_repeats"] = c.vector_repeats;
+    all["scalar_reads"] = c.scalar_reads;
+    all["scalar_writes"] = c.scalar_writes;
+    all["flags"] = c.flags;
+    all["barriers"] = c.barriers;
+    all["queue_operations"] = c.queue_operations;
+    all["copies"] = c.copies;
+    return all;
+}
+
 py::dict launch(const std::string &name, uint32_t blocks, uint64_t stream, const py::sequence &args,
-                uint32_t threads, const std::optional<std::vector<uint32_t>> &block_ids) {
+                uint32_t threads, const std::optional<std::vector<uint32_t>> &block_ids,
+                uint32_t checks, uint32_t switches, uint64_t perturb,
+                const std::optional<Regions> &regions) {
     const wb_kernel &kernel = find(name);
     if (args.size() != kernel.n_parameters) {
         throw py::type_error(name + " takes " + std::to_string(kernel.n_parameters) +
@@ -113,9 +133,21 @@ py::dict launch(const std::string &name, uint32_t blocks, uint64_t stream, const
     request.blocks = blocks;
     request.threads = threads;
     request.stream = reinterpret_cast<void *>(stream);
+    request.checks = checks;
+    request.switches = switches;
+    request.perturb = perturb;
     if (block_ids) {
         request.block_ids = block_ids->data();
         request.n_block_ids = static_cast<uint32_t>(block_ids->size());
+    }
+    std::vector<wb_region> memory;
+    if (regions) {
+        for (const auto &region : *regions) {
+            memory.push_back({region.first, region.second});
+        }
+        memory.reserve(1);  // not null, though it be empty
+        request.regions = memory.data();
+        request.n_regions = static_cast<uint32_t>(memory.size());
     }
     wb_report report{};
     if (!block_ids || !block_ids->empty()) {  // an empty list runs nothing
@@ -124,14 +156,35 @@ py::dict launch(const std::string &name, uint32_t blocks, uint64_t stream, const
     }
     py::dict result;
     result["ub_bytes"] = report.ub_high_water;
+    py::list used;
+    for (unsigned op = 0; op < 8 * 64; ++op) {
+        if ((report.used[op / 64] >> op % 64 & 1) != 0) {
+            used.append(op);
+        }
+    }
+    result["used"] = used;
+    if ((checks & 16u) != 0) {
+        result["counters"] = counters_of(report.counters);
+        py::list lines;
+        for (uint32_t i = 0; i < report.n_lines; ++i) {
+            const wb_line &line = report.lines[i];
+            lines.append(py::make_tuple(line.file, line.line, counters_of(line.counters)));
+        }
+        result["lines"] = lines;
+    }
+    std::free(report.lines);
     if (report.kind[0] != 0) {
         py::dict fault;
         fault["kind"] = report.kind;
         fault["code"] = report.code;
+        fault["instruction"] = report.instruction;
+        fault["tensor"] = report.tensor;
         fault["file"] = report.file;
         fault["line"] = report.line;
         fault["block"] = report.block;
         fault["message"] = report.message;
+        fault["mend"] = report.mend;
+        fault["device"] = report.device;
         result["fault"] = fault;
     }
     return result;
@@ -170,8 +223,9 @@ PYBIND11_MODULE(_C_npu, m) {
     m.def("kernels", &kernels, "{kernel: [(parameter, C++ type, kind)]}; kind is p, i, u, f or b.");
     m.def("constants", &constants, "Build-time constants as the compiler saw them.");
     m.def("launch", &launch, py::arg("name"), py::arg("blocks"), py::arg("stream"), py::arg("args"),
-          py::arg("threads") = 0, py::arg("block_ids") = py::none(),
+          py::arg("threads") = 0, py::arg("block_ids") = py::none(), py::arg("checks") = 0,
+          py::arg("switches") = 0, py::arg("perturb") = 0, py::arg("regions") = py::none(),
           "Launch a kernel. Addresses are integers; the caller keeps the memory alive. Returns "
-          "{'ub_bytes': …} and, if the "
-          "twin found one, 'fault'.");
+          "{'ub_bytes': …, 'used': numbers of instructions}, with counters 'counters' and 'lines', "
+          "and, if the twin found one, 'fault'.");
 }

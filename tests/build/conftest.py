@@ -9,6 +9,7 @@ from pathlib import Path
 import build_kit as kit
 import pytest
 
+from workbench.build import arch as archs
 from workbench.build import builder, cache
 
 
@@ -41,7 +42,9 @@ def prepared(base):
                 patch.delenv("WORKBENCH_CACHE_LIMIT", raising=False)
                 with kit.first_of_all(folder.with_suffix(".claim")) as mine:
                     if mine:
-                        for item in builder._toolchain("twin").objects():
+                        chain = builder._toolchain("twin")
+                        parsed = [chain.parsed_headers(archs.load(a)) for a in archs.names()]
+                        for item in [*chain.objects(), *parsed]:
                             builder._object(item)
                 made[real] = (compiler, folder)
         return made[real]

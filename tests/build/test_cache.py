@@ -250,11 +250,11 @@ def test_only_the_dead_lose_their_workspace(record, tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 3 MiB; needs root."""
+    """A small file system, which holds the objects of a cache; needs root."""
     folder = tmp_path / "disk"
     folder.mkdir()
     made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=3m,mode=700", "tmpfs", folder], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=200m,mode=700", "tmpfs", folder], capture_output=True
     )
     if made.returncode:
         pytest.skip("no small file system can be mounted (needs root)")

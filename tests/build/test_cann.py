@@ -523,9 +523,10 @@ def test_a_torch_npu_that_does_not_import_is_named(calls, tmp_path, monkeypatch,
 def test_the_stream_is_flushed_before_the_launch_and_passed_on(calls, torch_npu, tmp_path):
     kernel = wb.build(kit.source(tmp_path), backend="npu")
 
-    def launch(*args):
+    def launch(*args, **options):
+        assert options == {"checks": 0, "switches": 0, "perturb": 0, "regions": None}
         torch_npu.append(args)
-        return {"ub_bytes": 0}
+        return {"ub_bytes": 0, "used": []}
 
     known = kernel.module.kernels
     kernel._modules["fill"] = types.SimpleNamespace(kernels=known, launch=launch)

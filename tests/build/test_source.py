@@ -120,15 +120,42 @@ def test_what_cannot_be_read_is_an_error_with_its_line(text, line, words):
 @pytest.mark.parametrize(
     ("launch", "rewritten"),
     [
-        ("k<<<b, nullptr, s>>>(x, 1);", "::twin::configure(b, nullptr, s)(k)(x, 1);"),
-        ("k <<< b , nullptr , s >>> (x);", "::twin::configure( b , nullptr , s )(k) (x);"),
-        ("a::k<<<f(1, 2), nullptr, s>>>();", "::twin::configure(f(1, 2), nullptr, s)(a::k)();"),
-        ("::k<<<b, nullptr, s>>>();", "::twin::configure(b, nullptr, s)(::k)();"),
-        ("k<float, 3><<<b, 0, s>>>(x);", "::twin::configure(b, 0, s)(k<float, 3>)(x);"),
-        ("k<P<int>><<<b, 0, s>>>(x);", "::twin::configure(b, 0, s)(k<P<int>>)(x);"),
-        ("k<<<n >> 6, 0, s>>>(x);", "::twin::configure(n >> 6, 0, s)(k)(x);"),
-        ("k<<<n < 4 ? n : 4, 0, s>>>(x);", "::twin::configure(n < 4 ? n : 4, 0, s)(k)(x);"),
-        ("k<<<P<1, 2>::n, 0, s>>>(x);", "::twin::configure(P<1, 2>::n, 0, s)(k)(x);"),
+        (
+            "k<<<b, nullptr, s>>>(x, 1);",
+            "::twin::configure(b, nullptr, s)([&](auto... wb) { k(wb...); })(x, 1);",
+        ),
+        (
+            "k <<< b , nullptr , s >>> (x);",
+            "::twin::configure( b , nullptr , s )([&](auto... wb) { k(wb...); }) (x);",
+        ),
+        (
+            "a::k<<<f(1, 2), nullptr, s>>>();",
+            "::twin::configure(f(1, 2), nullptr, s)([&](auto... wb) { a::k(wb...); })();",
+        ),
+        (
+            "::k<<<b, nullptr, s>>>();",
+            "::twin::configure(b, nullptr, s)([&](auto... wb) { ::k(wb...); })();",
+        ),
+        (
+            "k<float, 3><<<b, 0, s>>>(x);",
+            "::twin::configure(b, 0, s)([&](auto... wb) { k<float, 3>(wb...); })(x);",
+        ),
+        (
+            "k<P<int>><<<b, 0, s>>>(x);",
+            "::twin::configure(b, 0, s)([&](auto... wb) { k<P<int>>(wb...); })(x);",
+        ),
+        (
+            "k<<<n >> 6, 0, s>>>(x);",
+            "::twin::configure(n >> 6, 0, s)([&](auto... wb) { k(wb...); })(x);",
+        ),
+        (
+            "k<<<n < 4 ? n : 4, 0, s>>>(x);",
+            "::twin::configure(n < 4 ? n : 4, 0, s)([&](auto... wb) { k(wb...); })(x);",
+        ),
+        (
+            "k<<<P<1, 2>::n, 0, s>>>(x);",
+            "::twin::configure(P<1, 2>::n, 0, s)([&](auto... wb) { k(wb...); })(x);",
+        ),
         ("// k<<<b, 0, s>>>(x)", "// k<<<b, 0, s>>>(x)"),
         ('"k<<<b, 0, s>>>(x)"', '"k<<<b, 0, s>>>(x)"'),
         ('R"(k<<<b>>>)"', 'R"(k<<<b>>>)"'),

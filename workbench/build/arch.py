@@ -12,6 +12,15 @@ from dataclasses import dataclass
 from workbench import paths
 from workbench.errors import ConfigError
 
+# What the vendor does not document (or what a build of torch_npu decides), with the values a launch
+# can be given instead of the architecture's: the two bits of each are passed in this order.
+SWITCHES = {
+    "masked_lanes": ("zero", "skip"),
+    "accumulator_start": ("zero", "first"),
+    "fused": ("fused", "unfused"),
+    "overflow": ("inf_nan", "saturate"),
+}
+
 HEADER = paths.TWIN / "include" / "twin" / "arch.h"
 
 
@@ -38,6 +47,7 @@ class Arch:
     masked_lanes: str
     accumulator_start: str
     overflow: str
+    fused: str
     assumed: tuple[str, ...]
 
     @property
@@ -77,6 +87,7 @@ def _parse(name: str, entry: dict) -> Arch:
         masked_lanes=entry["masked_lanes"],
         accumulator_start=entry["accumulator_start"],
         overflow=entry["overflow"],
+        fused=entry["fused"],
         assumed=tuple(entry["assumed"]),
     )
 
@@ -105,6 +116,28 @@ def load(name: str) -> Arch:
         ) from None
 
 
+def switch_bits(switches: dict[str, str]) -> int:
+    """`switches` as a launch takes them.
+
+    Args:
+        switches: {name: value} of SWITCHES.
+
+    Raises:
+        ConfigError: A switch or value that is not known.
+
+    Example:
+        >>> switch_bits({"masked_lanes": "skip"})
+        2
+    """
+    bits = 0
+    for name, value in switches.items():
+        if name not in SWITCHES or value not in SWITCHES[name]:
+            known = "; ".join(f"{n}: {' or '.join(v)}" for n, v in SWITCHES.items())
+            raise ConfigError(f"unknown switch {name}={value!r}; known ones are {known}")
+        bits |= (SWITCHES[name].index(value) + 1) << 2 * [*SWITCHES].index(name)
+    return bits
+
+
 def header_text() -> str:
     """The text of `twin/arch.h`: one `constexpr Arch` chosen by the macro WB_TWIN_ARCH."""
     lines = [
@@ -131,12 +164,17 @@ def header_text() -> str:
         "    int small_method;",
         "    int high_dim_method;       // ReduceSum(dst, src, tmp, mask, repeat, stride)",
         "    bool masked_is_zero;       // masked lanes count as +0 (else they are skipped)",
+        "    bool starts_at_zero;       // accumulators start at +0 (else at the first result)",
+        "    bool fused;                // MulAddDst and its like round once (else twice)",
         "    bool inf_nan;              // overflow to infinity (else saturation)",
         "};",
         "",
     ]
-    # The runtime object serves every architecture and is compiled without the macro.
-    lines += ["#if !defined(WB_TWIN_ARCH)"]
+    lines += [
+        "#if !defined(WB_TWIN_ARCH)",
+        "// The runtime is compiled once for all architectures: it asks the block for its own.",
+        "constexpr Arch kArch = {};",
+    ]
     for arch in _all().values():
         low, high = arch.small_bytes or (1, 0)
         flag = {True: "true", False: "false"}
@@ -154,6 +192,8 @@ def header_text() -> str:
             str(arch.small_method),
             str(arch.high_dim_method),
             flag[arch.masked_lanes == "zero"],
+            flag[arch.accumulator_start == "zero"],
+            flag[arch.fused == "fused"],
             flag[arch.overflow == "inf_nan"],
         ]
         lines += [

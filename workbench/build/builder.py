@@ -274,11 +274,11 @@ def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, in
     # The table's header is included by the generated part, whatever the user's file includes.
     shared = [paths.ASCEND / "kernel_table.h", paths.ASCEND / "npu_module.cpp"]
     if toolchain.name == "twin":
-        # The runtime is linked into the variant: a change in it is a change of the variant.
-        shared += [
-            paths.TWIN / "include" / "twin" / "bind.h",
-            *sorted((paths.TWIN / "runtime").iterdir()),
-        ]
+        # The runtime is linked into the variant: a change in it, or in a header that it may
+        # include (assert.h comes by way of <cassert>), is a change of the variant.
+        include = paths.TWIN / "include"
+        for folder in (include, include / "twin", paths.TWIN / "runtime"):
+            shared += [p for p in sorted(folder.iterdir()) if p.suffix]
     material = {
         "format": FORMAT,
         "backend": toolchain.name,
@@ -289,7 +289,7 @@ def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, in
         # What the source pass makes of it, so that a newer pass never finds an older one's binary.
         "unit": includes.digest(toolchain.text(unit).encode()),
         "includes": sorted(scanned.files.items()),
-        "shared": [includes.digest(p.read_bytes()) for p in shared],
+        "shared": [includes.contents(str(p))[1] for p in shared],
         "kernels": [k.name for k in unit.kernels],
         "defines": sorted(unit.defines.items()),
         "flags": toolchain.flags(unit),
@@ -348,7 +348,7 @@ def _compile(
 ) -> cache.Entry:
     log = ""
     with cache.workspace() as work:
-        objects = [_held(item, work) for item in toolchain.objects()]
+        objects = [_held(item, work) for item in toolchain.objects(unit)]
         for command in toolchain.commands(unit, work, objects):
             if include_dirs:
                 command = [*command, *(f"-I{Path(p).absolute()}" for p in include_dirs)]

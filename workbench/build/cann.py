@@ -108,7 +108,7 @@ class CannToolchain:
             *unit.define_flags,
         ]
 
-    def objects(self) -> list[Object]:
+    def objects(self, unit: Unit | None = None) -> list[Object]:
         # `-x asc` must not see plain C++, so the pybind11 part is the host compiler's.
         host = [*self.cxx.command, "-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden"]
         return [module_object(host, self.cxx.identity)]

@@ -61,6 +61,12 @@ class Compiler:
         return any("clang" in Path(p).name for p in (self.path, os.path.realpath(self.path)))
 
     @property
+    def machine(self) -> str:
+        """The machine it compiles for: that of a cross compiler's name, else this one."""
+        named = re.fullmatch(r"(x86_64|aarch64|riscv64)-.*", Path(self.path).name)
+        return named[1] if named else platform.machine()
+
+    @property
     def version(self) -> str:
         """First line of `--version` (runs the compiler once per identity)."""
         return _version(self.command, self.identity)
@@ -159,6 +165,12 @@ _CONTEXT = re.compile(
 )
 
 
+# Where gcc begins to say which instantiations lead to the next error.
+_STACK = re.compile(r"^[^\s:].*?: In (?:instantiation|substitution) of ")
+_CANDIDATE = re.compile(r"note: candidate: '.*?(?P<name>[\w:]+)\((?P<arguments>.*)\)'")
+_MOST_FORMS = 3
+
+
 def build_error(
     what: str, output: str, user_files: Iterable[str], log_path: str | None
 ) -> BuildError:
@@ -174,6 +186,9 @@ def build_error(
         message = f"{what} failed: {text}"
     else:
         message = f"{place[0]}:{place[1]}: {text}\n{_source_line(*place)}"
+        message += "".join(f"\n       there is: {form}" for form in _forms(text, output))
+        if text.endswith(": No such file or directory"):
+            message += "\n       its own folder and those of -I (include_dirs=) are searched"
     if log_path:
         message += f"\n(the compiler's full output: {log_path})"
     return BuildError(
@@ -196,6 +211,51 @@ def placed(error: BuildError, file: Path, line: int, text: str) -> BuildError:
     )
 
 
+# What a compiler puts around a sentence of our headers: a failed static_assert (gcc, clang), a
+# function or class that is marked unavailable.
+_AROUND = re.compile(
+    r"""^(?:static assertion failed:\ |static_assert\ failed(?:\ due\ to\ requirement\ '.*')?\ "
+    |static\ assertion\ failed(?:\ due\ to\ requirement\ '.*')?:\ |'.*'\ is\ unavailable:\ )
+    (?P<text>.*docs/twin\.md.*?)"?$""",
+    re.VERBOSE,
+)
+
+
+def _sentence(text: str) -> str:
+    """The sentence of ours in an error message; any other message as it is."""
+    ours = _AROUND.match(text)
+    return ours["text"] if ours else text
+
+
+def _forms(text: str, output: str) -> list[str]:
+    """The forms of a function that a call fits none of, as its documentation writes them: those of
+    ours (gcc lists them), of most nearly as many arguments first."""
+    call = re.match(r"no matching (?:member )?function for call to '.*?\((?P<given>.*)\)'$", text)
+    if not call:
+        return []
+    given = len(_split(call["given"]))
+    forms: dict[str, int] = {}
+    for line in output.split("\n"):
+        found = _CANDIDATE.search(line)
+        if found and "twin::Where" in found["arguments"]:
+            arguments = [a for a in _split(found["arguments"]) if a != "twin::Where"]
+            shown = f"{found['name']}({', '.join(arguments)})".replace("AscendC::", "")
+            forms.setdefault(shown, abs(len(arguments) - given))
+    return sorted(forms, key=forms.__getitem__)[:_MOST_FORMS]
+
+
+def _split(arguments: str) -> list[str]:
+    """ "A<B, C>, D" -> ["A<B, C>", "D"]."""
+    parts, depth = [""], 0
+    for c in arguments:
+        depth += (c in "<([{") - (c in ">)]}")
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts if p.strip()]
+
+
 def _first_error(output: str, mine: set[str]) -> tuple[str | None, tuple[str, int] | None]:
     """(text of the first error, the user's file and line it belongs to); None: not there."""
     text: str | None = None
@@ -203,16 +263,20 @@ def _first_error(output: str, mine: set[str]) -> tuple[str | None, tuple[str, in
     context: tuple[str, int] | None = None
     where = ""
     for line in output.split("\n"):
+        if text is None and _STACK.match(line):
+            context = None
         # gcc names the user's line after the error where a macro of ours expands to what is wrong.
         step = _CONTEXT.match(line) or (_MACRO.match(line) if text is not None else None)
         error = _ERROR.match(line)
         if step and os.path.normpath(step["file"]) in mine:
-            context = (os.path.normpath(step["file"]), int(step["line"]))
+            # The innermost line of the user's, of all that lead from `main` to the error.
+            if text is not None or context is None:
+                context = (os.path.normpath(step["file"]), int(step["line"]))
             if text is not None and place is None:
                 place = context  # clang names the user's line after the error
         elif error and text is None:
             file = os.path.normpath(error["file"] or "<command-line>")  # a macro of -D
-            text = error["text"]
+            text = _sentence(error["text"])
             where = f"{file}:{error['line'] or 0}"
             place = (file, int(error["line"])) if file in mine else context  # gcc: before it
         elif error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,10 @@ class KernelConfig:
 
     Args:
         arch: Name of the architecture, for example "dav-2201" (the default) or "dav-3510".
+        switches: What the vendor does not document, chosen otherwise than the twin's default for
+            the architecture: {"masked_lanes": "zero" or "skip", "accumulator_start": "zero" or
+            "first", "fused": "fused" or "unfused", "overflow": "inf_nan" or "saturate"}. The twin
+            takes it at every launch; nothing is compiled anew.
         **constants: Integers, for the LM head `tile_length` (elements of a row per tile) and
             `max_blocks` (the most blocks a launch uses).
 
@@ -41,12 +46,20 @@ class KernelConfig:
         (1024, 64)
     """
 
-    __slots__ = ("arch", "constants")
+    __slots__ = ("arch", "constants", "switches")
     arch: str
+    switches: tuple[tuple[str, str], ...]
     constants: tuple[tuple[str, int], ...]
 
-    def __init__(self, *, arch: str = DEFAULT_ARCH, **constants: int) -> None:
+    def __init__(
+        self,
+        *,
+        arch: str = DEFAULT_ARCH,
+        switches: Mapping[str, str] | None = None,
+        **constants: int,
+    ) -> None:
         archs.load(arch)
+        archs.switch_bits(dict(switches or {}))
         for name, value in constants.items():
             if name != name.lower() or not name.isidentifier():
                 raise ConfigError(
@@ -60,6 +73,7 @@ class KernelConfig:
                 )
         object.__setattr__(self, "arch", arch)
         object.__setattr__(self, "constants", tuple(sorted(constants.items())))
+        object.__setattr__(self, "switches", tuple(sorted((switches or {}).items())))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a KernelConfig is immutable; use .replace({name}=…) for another one")
@@ -83,19 +97,22 @@ class KernelConfig:
         return {name.upper(): str(value) for name, value in self.constants}
 
     def to_dict(self) -> dict[str, Any]:
-        return {"arch": self.arch, **dict(self.constants)}
+        chosen = {"switches": dict(self.switches)} if self.switches else {}
+        return {"arch": self.arch, **chosen, **dict(self.constants)}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, KernelConfig) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
-        return hash((self.arch, self.constants))
+        return hash((self.arch, self.switches, self.constants))
 
     def __reduce__(self):
         return _rebuild, (self.to_dict(),)
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{k}={v}" for k, v in self.constants)
+        if self.switches:
+            inner += f"{', ' if inner else ''}switches={dict(self.switches)}"
         return f"KernelConfig({inner}{', ' if inner else ''}arch={self.arch!r})"
 
 

@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workbench import paths
+
 _INCLUDE = re.compile(
     rb"^[ \t]*(?:#|%:)[ \t]*(?:include|import)(?P<next>_next)?\b[ \t]*"
     rb'(?:(?P<q>"[^"\n]+")|(?P<a><[^>\n]+>)|(?P<m>[^\n]*))'
@@ -26,6 +28,33 @@ _INCLUDE = re.compile(
 
 def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=20).hexdigest()
+
+
+_read: dict[str, tuple[tuple[int, ...], bytes, str]] = {}
+
+
+def contents(path: str) -> tuple[bytes, str]:
+    """The bytes of a file and their digest.
+
+    Our own headers are many and seldom change: they are read again only if their size or times
+    have changed. The user's files are read every time.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    ours = path.startswith((str(paths.TWIN), str(paths.ASCEND)))
+    if ours:
+        info = os.stat(path)
+        stamp = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+        known = _read.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1:]
+    with open(path, "rb") as f:
+        data = f.read()
+    mark = digest(data)
+    if ours:
+        _read[path] = (stamp, data, mark)
+    return data, mark
 
 
 @functools.lru_cache(maxsize=512)
@@ -75,11 +104,10 @@ def scan(data: bytes, folder: Path, quote: Iterable[Path], angle: Iterable[Path]
                 if path in result.files:
                     break
                 try:
-                    with open(path, "rb") as f:
-                        content = f.read()
+                    content, mark = contents(path)
                 except OSError:
                     continue
-                result.files[path] = digest(content)
+                result.files[path] = mark
                 todo.append((content, os.path.dirname(path)))
                 break
     return result

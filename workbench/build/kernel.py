@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from workbench._result import Result
+from workbench.build import arch as archs
 from workbench.build.config import KernelConfig, Spec
+from workbench.build.launch import (
+    CHECKS,
+    COUNTERS,
+    LaunchReport,
+    check_bits,
+    fidelity_tags,
+    weakest,
+)
 from workbench.errors import InputError, MissingError, TwinFault, WorkbenchError
 
 MAX_BLOCKS = 65535
+
+# Element types of a `__gm__ T *` that say which tensor is meant: (bytes, the torch type, if it must
+# be this one or an integer type of its size).
+_ELEMENTS = {
+    "half": (2, "torch.float16"),
+    "bfloat16_t": (2, "torch.bfloat16"),
+    "float": (4, "torch.float32"),
+    **{f"{u}int{n}_t": (n // 8, None) for n in (16, 32, 64) for u in ("", "u")},
+}
+_POINTER = re.compile(r"(?:__gm__|const|\s)*(\w+)(?:__gm__|const|\s)*\*\s*(?:__restrict__)?\s*$")
 
 
 @dataclass(frozen=True)
@@ -81,6 +102,7 @@ class Kernel:
         self.config = config
         self.spec = spec
         self.last_ub_bytes = 0
+        self._raw_report: tuple | None = None
         self._again = again
         self._load = load
         self._modules = dict.fromkeys(module.kernels(), module)
@@ -103,10 +125,28 @@ class Kernel:
             if name not in known:
                 raise InputError(
                     f"{self.info.name} has no kernel {name!r}; it has {', '.join(known) or 'none'}"
+                    + self._why_not(name)
                 )
             module = self._load(name)
             self._modules.update(dict.fromkeys(module.kernels(), module))
         return self._modules[name]
+
+    def _why_not(self, name: str) -> str:
+        """What may be wrong with the name of a kernel."""
+        plain = re.sub(r"<.*", "", name).rpartition("::")[2]
+        if plain in self._modules:
+            return f". Kernels go by their plain names here: {plain!r}"
+        try:
+            text = Path(self.info.source).read_text("utf-8", errors="replace")
+        except OSError:
+            return ""
+        if re.search(rf"template\s*<[^;{{]*__global__[^;{{]*\b{re.escape(plain)}\s*\(", text):
+            return (
+                f". {plain} is a template: give it a kernel of its own, "
+                f'`extern "C" __global__ __aicore__ void {plain}_float(…)`, that calls what the '
+                "template calls"
+            )
+        return ""
 
     @property
     def constants(self) -> dict[str, int]:
@@ -133,6 +173,9 @@ class Kernel:
         *args: Any,
         threads: int = 0,
         block_ids: Sequence[int] | None = None,
+        check: bool | str | Sequence[str] | None = None,
+        counters: bool = False,
+        perturb: int = 0,
     ) -> None:
         """Launch the kernel `name` over `blocks` blocks and wait for it.
 
@@ -144,6 +187,11 @@ class Kernel:
             threads: Twin only: host threads the blocks are spread over; 0: one per core. Never
                 changes a bit.
             block_ids: Twin only: run just these of the `blocks` blocks.
+            check: Twin only: the checked mode. True for all checks, or names among "mem", "init",
+                "race", "sync" (a list, or joined by commas). The same bits as without, slower.
+            counters: Twin only: count bytes, instructions, … per source line; see `.last`.
+            perturb: Twin only: a seed that moves each result of an approximate instruction (Exp,
+                Ln, …) by -1, 0 or +1 ulp, to see whether a conclusion depends on it; 0: none.
 
         Raises:
             InputError: An argument that the kernel does not take.
@@ -160,23 +208,68 @@ class Kernel:
                 )
         if self.info.backend == "npu" and block_ids is not None:
             raise InputError("block_ids works on the twin only: a device runs every block")
+        watched = check_bits(check) | (COUNTERS if counters else 0)
+        if self.info.backend == "npu" and (watched or perturb):
+            raise InputError("check, counters and perturb work on the twin only")
         module = self._module(name)
         plain = self._plain(name, module.kernels()[name], args)
         stream = _npu_stream() if self.info.backend == "npu" else 0
+        switches = dict(self.config.switches)
         try:
-            report = module.launch(name, blocks, stream, plain, threads or _threads(), block_ids)
+            report = module.launch(
+                name,
+                blocks,
+                stream,
+                plain,
+                threads or _threads(),
+                block_ids,
+                checks=watched,
+                switches=archs.switch_bits(switches),
+                perturb=perturb,
+                regions=None if self.info.backend == "npu" else _regions(args),
+            )
         except TypeError as e:
             raise InputError(f"{self.info.name}: {e}") from None
+        self._raw_report = (name, blocks, watched, perturb, report)
         self.last_ub_bytes = report["ub_bytes"]
-        fault = report.get("fault")
-        if fault:
-            where = f"{fault['file']}:{fault['line']}: " if fault["file"] else ""
-            raise TwinFault(
-                f"{where}{fault['message']} (kernel {name}, block {fault['block']})",
-                kind=fault["kind"],
-                code=fault["code"],
-                block=fault["block"],
-            )
+        if report.get("fault"):
+            raise TwinFault.of(report["fault"], name)
+
+    @property
+    def last(self) -> LaunchReport:
+        """What the twin reported of the last launch.
+
+        Raises:
+            InputError: There was none.
+
+        Example:
+            >>> import torch, workbench as wb
+            >>> kernel = wb.build("lm_head", backend="twin")
+            >>> _ = kernel(torch.ones(1, 64), torch.ones(2, 64), counters=True)
+            >>> kernel.last.counters["gm_to_ub_bytes"], kernel.last.fidelity
+            (1024, 'assumed')
+        """
+        if self._raw_report is None:
+            raise InputError(f"{self.info.name} has not been launched")
+        name, blocks, watched, perturb, report = self._raw_report
+        tags = fidelity_tags(report["used"], self.info.arch)
+        return LaunchReport(
+            kernel=name,
+            backend=self.info.backend,
+            arch=self.info.arch,
+            blocks=blocks,
+            ub_bytes=report["ub_bytes"],
+            checks=[n for n, bit in CHECKS.items() if watched & bit],
+            switches=dict(self.config.switches),
+            perturb=perturb,
+            fidelity=weakest(tags.values()),
+            instructions=tags,
+            counters=report.get("counters", {}),
+            lines=[
+                {"file": file, "line": line, **counts}
+                for file, line, counts in report.get("lines", [])
+            ],
+        )
 
     def _plain(
         self, name: str, parameters: list[tuple[str, str, str]], args: Sequence[Any]
@@ -192,10 +285,14 @@ class Kernel:
         for (what, kind, letter), given in zip(parameters, args, strict=True):
             tensor = hasattr(given, "data_ptr")
             if letter == "p" and (tensor or given is None):
+                if tensor:
+                    self._check_elements(name, what, kind, given)
                 plain.append(self._address(given) if tensor else 0)
             elif letter == "p" or tensor or given is None:
                 wanted = "a tensor or None" if letter == "p" else "a number"
-                got = f"a tensor {tuple(given.shape)}" if tensor else repr(given)
+                got = f"a tensor {tuple(given.shape)}" if tensor else f"{given!r:.80}"
+                if hasattr(given, "__array_interface__") and letter == "p":
+                    got = "a numpy array: torch.from_numpy(it) is a tensor of the same memory"
                 raise InputError(
                     f"{self.info.name}: {name}: parameter {what} is {kind} and takes {wanted}; "
                     f"got {got}"
@@ -203,6 +300,19 @@ class Kernel:
             else:
                 plain.append(given)
         return plain
+
+    def _check_elements(self, name: str, what: str, kind: str, tensor: Any) -> None:
+        """That a tensor has the elements that a `__gm__ T *` says. GM_ADDR and bytes take any."""
+        pointer = _POINTER.match(kind)
+        size, real = _ELEMENTS.get(pointer[1] if pointer else "", (0, None))
+        if size and (
+            tensor.element_size() != size
+            or (real and tensor.is_floating_point() and str(tensor.dtype) != real)
+        ):
+            raise InputError(
+                f"{self.info.name}: {name}: parameter {what} is {kind}; got a tensor of "
+                f"{tensor.dtype}. Convert it (`.to(…)`), or view it as what it holds (`.view(…)`)"
+            )
 
     def _address(self, tensor: Any) -> int:
         wanted = "npu" if self.info.backend == "npu" else "cpu"
@@ -237,6 +347,11 @@ class Kernel:
 
     def _repr_html_(self) -> str:
         return self.info._repr_html_()
+
+
+def _regions(args: Sequence[Any]) -> list[tuple[int, int]]:
+    """(address, bytes) of each tensor: what a launch may touch of GM."""
+    return [(t.data_ptr(), t.numel() * t.element_size()) for t in args if hasattr(t, "data_ptr")]
 
 
 def _threads() -> int:

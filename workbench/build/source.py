@@ -264,8 +264,13 @@ def _guards(text: str, blanked: str, at: int) -> tuple[str, ...]:
     return tuple("\n".join(level) for level in levels if level)
 
 
+def _called(callee: str) -> str:
+    return f"([&](auto... wb) {{ {callee}(wb...); }})"
+
+
 def _rewrite_launches(text: str, blanked: str) -> str:
-    """`k<<<b, l, s>>>(…)` becomes `::twin::configure(b, l, s)(k)(…)`, on the same lines."""
+    """`k<<<b, l, s>>>(…)` becomes `::twin::configure(b, l, s)([&](auto... wb) { k(wb...); })(…)`,
+    on the same lines."""
     out, last = [], 0
     for m in _LAUNCH.finditer(blanked):
         end = blanked.find(">>>", m.end())
@@ -281,7 +286,7 @@ def _rewrite_launches(text: str, blanked: str) -> str:
                 f"got <<<{config.strip()}>>>",
                 line,
             )
-        out += [text[last : m.start()], f"::twin::configure({config})({m['callee']})"]
+        out += [text[last : m.start()], f"::twin::configure({config}){_called(m['callee'])}"]
         last = end + 3
     out.append(text[last:])
     return "".join(out)
@@ -320,7 +325,7 @@ def launchers(
                 f"{{ const uint64_t *args = static_cast<uint64_t *>(context); "
                 f"(void)args; {name}({arguments}); }}"
             )
-            call = f"::twin::bound_launch(launch, args, report, wb_body_{i});"
+            call = f"::twin::bound_launch(::twin::kArch, launch, args, report, wb_body_{i});"
         else:
             launch = "<<<launch->blocks, nullptr, launch->stream>>>"
             call = f"(void)args; (void)report; {name}{launch}({arguments});"

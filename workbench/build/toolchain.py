@@ -82,8 +82,8 @@ class Toolchain(Protocol):
         """The flags a variant's record shows."""
         ...
 
-    def objects(self) -> list[Object]:
-        """What is linked into every variant."""
+    def objects(self, unit: Unit | None = None) -> list[Object]:
+        """What is compiled once and goes into every variant (None: into a variant of any unit)."""
         ...
 
     def text(self, unit: Unit) -> str:

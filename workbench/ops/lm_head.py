@@ -33,6 +33,9 @@ class LMHeadKernel(Kernel):
         blocks: int | None = None,
         block_ids: Sequence[int] | None = None,
         threads: int = 0,
+        check: bool | str | Sequence[str] | None = None,
+        counters: bool = False,
+        perturb: int = 0,
     ) -> torch.Tensor:
         """Logits `hidden @ weight.T (+ bias)` in the kernel's own order of summation.
 
@@ -47,6 +50,7 @@ class LMHeadKernel(Kernel):
             block_ids: Twin only: run just these blocks, and leave the elements of the others as
                 they were in `out`.
             threads: Twin only: host threads; 0: one per core.
+            check, counters, perturb: Twin only; as in `Kernel.launch`.
 
         Returns:
             [..., V] of `out_dtype`.
@@ -88,6 +92,9 @@ class LMHeadKernel(Kernel):
             int(bias is not None),
             threads=threads,
             block_ids=block_ids,
+            check=check,
+            counters=counters,
+            perturb=perturb,
         )
         return out
 

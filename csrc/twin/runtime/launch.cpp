@@ -1,187 +1,100 @@
-// Blocks, threads, faults and the floating-point environment of the twin.
-#include <atomic>
-#include <cfenv>
-#include <cstdarg>
+// A launch from the kernel table that Python sees.
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
-#include <new>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include <cstring>
 
-#include "check.h"
+#include "schedule.h"
 #include "twin/bind.h"
-#include "twin/runtime.h"
 
 namespace twin {
 namespace {
 
-struct FaultError {
-    Fault fault;
-};
-
-thread_local Block *current = nullptr;
-
-// The default environment is round to nearest, subnormals kept, on every architecture; whatever the
-// caller has set (torch.set_flush_denormal, a rounding mode) comes back at the end.
-class FloatEnvironment {
-  public:
-    FloatEnvironment() {
-        std::fegetenv(&saved_);
-        std::fesetenv(FE_DFL_ENV);
-    }
-    ~FloatEnvironment() { std::fesetenv(&saved_); }
-    FloatEnvironment(const FloatEnvironment &) = delete;
-    FloatEnvironment &operator=(const FloatEnvironment &) = delete;
-
-  private:
-    std::fenv_t saved_;
-};
-
-class Ub {
-  public:
-    Ub() : memory_(static_cast<uint8_t *>(std::aligned_alloc(64, kUbMax))) {
-        if (memory_ == nullptr) {
-            throw std::bad_alloc();
+// Two bits per switch, in the order of SWITCHES in workbench/build/arch.py: 0 the architecture's
+// own, 1 the first value, 2 the second.
+void apply_switches(Arch *arch, uint32_t switches) {
+    bool *const fields[] = {&arch->masked_is_zero, &arch->starts_at_zero, &arch->fused,
+                            &arch->inf_nan};
+    for (bool *field : fields) {
+        if ((switches & 3u) != 0) {
+            *field = (switches & 3u) == 1;
         }
+        switches >>= 2;
     }
-    ~Ub() { std::free(memory_); }
-    Ub(const Ub &) = delete;
-    Ub &operator=(const Ub &) = delete;
-    uint8_t *get() const { return memory_; }
-
-  private:
-    uint8_t *memory_;
-};
-
-void set_text(char *to, size_t size, const char *from) {
-    std::snprintf(to, size, "%s", from);
 }
 
 }  // namespace
 
-Block &block() {
-    return *current;
-}
-
-void fault(Where where, const char *kind, const char *code, const char *format, ...) {
-    FaultError error{};
-    set_text(error.fault.kind, sizeof error.fault.kind, kind);
-    set_text(error.fault.code, sizeof error.fault.code, code);
-    set_text(error.fault.file, sizeof error.fault.file, where.file);
-    error.fault.line = where.line;
-    error.fault.block = current != nullptr ? static_cast<int>(current->index) : -1;
-    va_list args;
-    va_start(args, format);
-    std::vsnprintf(error.fault.message, sizeof error.fault.message, format, args);
-    va_end(args);
-    throw error;
-}
-
-void operand_fault(Where where, const char *name, const void *address, uint64_t bytes) {
-    const uint64_t offset =
-        static_cast<uint64_t>(static_cast<const uint8_t *>(address) - block().ub);
-    if (offset < kUbMax && offset % kDataBlock != 0) {
-        fault(where, "mem", "alignment",
-              "%s has an operand at UB offset %llu, which is not a multiple of 32 "
-              "(a device says: VEC supports illegal configurations, unaligned UUB addresses)",
-              name, static_cast<unsigned long long>(offset));
-    }
-    fault(where, "mem", "out-of-bounds",
-          "%s has an operand of %llu bytes that is not all in UB (a device says: the ub address "
-          "out of bounds)",
-          name, static_cast<unsigned long long>(bytes));
-}
-
 bool run_blocks(const Launch &launch, void (*body)(void *), void *context, Report *report) {
-    uint32_t total = launch.block_ids != nullptr ? launch.n_block_ids : launch.blocks;
-    uint32_t threads = launch.threads != 0 ? launch.threads : std::thread::hardware_concurrency();
-    if (threads > total) {
-        threads = total;
-    }
-    std::atomic<uint32_t> next{0};
-    std::atomic<bool> stop{false};
-    std::mutex mutex;
-
-    auto fail = [&](const Fault &f) {
-        std::lock_guard<std::mutex> lock(mutex);
-        if (report->fault.kind[0] == 0) {
-            report->fault = f;
-        }
-        stop = true;
-    };
-    auto work = [&] {
-        FloatEnvironment environment;
-        Fault fault{};
-        try {
-            Ub ub;
-            Block state;
-            uint32_t high_water = 0;
-            for (uint32_t i = next++; i < total && !stop; i = next++) {
-                state = Block{};
-                state.index = launch.block_ids != nullptr ? launch.block_ids[i] : i;
-                state.count = launch.blocks;
-                state.ub = ub.get();
-                current = &state;
-                body(context);
-                high_water = state.ub_used > high_water ? state.ub_used : high_water;
+    Session session(launch, body, context);
+    session.run();
+    if (launch.checks != 0) {
+        if (session.fault_at == UINT32_MAX) {
+            Fault last{};
+            if (!session.observer.finish(&last) ||
+                ((launch.checks & kCheckSync) != 0 && !cross_finish(session, &last))) {
+                session.fault = last;
             }
-            current = nullptr;
-            std::lock_guard<std::mutex> lock(mutex);
-            if (high_water > report->ub_high_water) {
-                report->ub_high_water = high_water;
-            }
-            return;
-        } catch (const FaultError &error) {
-            fault = error.fault;
-        } catch (const std::exception &error) {
-            set_text(fault.kind, sizeof fault.kind, "mem");
-            set_text(fault.code, sizeof fault.code, "host");
-            set_text(fault.message, sizeof fault.message, error.what());
         }
-        current = nullptr;
-        fail(fault);
-    };
-
-    std::vector<std::thread> helpers;
-    for (uint32_t t = 1; t < threads; ++t) {
-        try {
-            helpers.emplace_back(work);
-        } catch (const std::system_error &) {
-            break;  // no more threads to be had: the ones there are do the work
-        }
+        session.observer.counters(report);
     }
-    work();
-    for (std::thread &helper : helpers) {
-        helper.join();
-    }
+    report->fault = session.fault;
+    report->ub_high_water = session.ub_high_water;
+    std::memcpy(report->used, session.used, sizeof report->used);
     return report->fault.kind[0] == 0;
 }
 
-void run_or_die(uint32_t blocks, void (*body)(void *), void *context) {
-    Report report{};
-    if (!run_blocks(Launch{blocks, 0, nullptr, 0}, body, context, &report)) {
-        const Fault &f = report.fault;
-        std::fprintf(stderr, "%s:%d: %s fault (%s) in block %d: %s\n", f.file, f.line, f.kind,
-                     f.code, f.block, f.message);
-        std::abort();
-    }
+void release(Report *report) {
+    std::free(report->lines);
+    report->lines = nullptr;
+    report->n_lines = 0;
 }
 
-void bound_launch(const wb_launch *launch, const uint64_t *args, wb_report *report,
-                  void (*body)(void *args)) {
+namespace {
+
+template <size_t n>
+void set_text(char (&to)[n], const char *from) {
+    std::snprintf(to, n, "%s", from);
+}
+
+}  // namespace
+
+void bound_launch(const Arch &arch, const wb_launch *launch, const uint64_t *args,
+                  wb_report *report, void (*body)(void *args)) {
+    static_assert(sizeof(Region) == sizeof(wb_region) && sizeof(Counters) == sizeof(wb_counters) &&
+                      sizeof(LineCounters) == sizeof(wb_line),
+                  "kernel_table.h and runtime.h describe the same bytes");
+    Arch with = arch;
+    if (launch->switches != 0) {
+        apply_switches(&with, launch->switches);
+    }
+    Launch request{};
+    request.blocks = launch->blocks;
+    request.threads = launch->threads;
+    request.block_ids = launch->block_ids;
+    request.n_block_ids = launch->n_block_ids;
+    request.arch = &with;
+    request.checks = launch->checks;
+    request.perturb = launch->perturb;
+    request.regions = reinterpret_cast<const Region *>(launch->regions);
+    request.n_regions = launch->n_regions;
     Report inner{};
-    const Launch request{launch->blocks, launch->threads, launch->block_ids, launch->n_block_ids};
     run_blocks(request, body, const_cast<uint64_t *>(args), &inner);
     const Fault &fault = inner.fault;
-    set_text(report->kind, sizeof report->kind, fault.kind);
-    set_text(report->code, sizeof report->code, fault.code);
-    set_text(report->file, sizeof report->file, fault.file);
-    set_text(report->message, sizeof report->message, fault.message);
+    set_text(report->kind, fault.kind);
+    set_text(report->code, fault.code);
+    set_text(report->instruction, fault.instruction);
+    set_text(report->tensor, fault.tensor);
+    set_text(report->file, fault.file);
+    set_text(report->message, fault.message);
+    set_text(report->mend, fault.mend);
+    set_text(report->device, fault.device);
     report->line = fault.line;
     report->block = fault.block;
     report->ub_high_water = inner.ub_high_water;
+    std::memcpy(report->used, inner.used, sizeof report->used);
+    std::memcpy(&report->counters, &inner.counters, sizeof report->counters);
+    report->lines = reinterpret_cast<wb_line *>(inner.lines);
+    report->n_lines = inner.n_lines;
 }
 
 }  // namespace twin

@@ -19,18 +19,22 @@ struct Arch {
     int small_method;
     int high_dim_method;       // ReduceSum(dst, src, tmp, mask, repeat, stride)
     bool masked_is_zero;       // masked lanes count as +0 (else they are skipped)
+    bool starts_at_zero;       // accumulators start at +0 (else at the first result)
+    bool fused;                // MulAddDst and its like round once (else twice)
     bool inf_nan;              // overflow to infinity (else saturation)
 };
 
 #if !defined(WB_TWIN_ARCH)
+// The runtime is compiled once for all architectures: it asks the block for its own.
+constexpr Arch kArch = {};
 #elif WB_TWIN_ARCH == 1001
-constexpr Arch kArch = {"dav-1001", 262144u, false, false, 4u, 32u, 2, true, 1u, 0u, 0, 2, true, false};
+constexpr Arch kArch = {"dav-1001", 262144u, false, false, 4u, 32u, 2, true, 1u, 0u, 0, 2, true, true, true, false};
 #elif WB_TWIN_ARCH == 2002
-constexpr Arch kArch = {"dav-2002", 262144u, false, false, 8u, 7u, 2, true, 1u, 0u, 0, 2, true, false};
+constexpr Arch kArch = {"dav-2002", 262144u, false, false, 8u, 7u, 2, true, 1u, 0u, 0, 2, true, true, true, false};
 #elif WB_TWIN_ARCH == 2201
-constexpr Arch kArch = {"dav-2201", 196352u, false, true, 8u, 48u, 1, false, 1u, 0u, 0, 2, true, true};
+constexpr Arch kArch = {"dav-2201", 196352u, false, true, 8u, 48u, 1, false, 1u, 0u, 0, 2, true, true, true, true};
 #elif WB_TWIN_ARCH == 3510
-constexpr Arch kArch = {"dav-3510", 253952u, true, true, 8u, 64u, 2, false, 256u, 1024u, 3, 2, false, true};
+constexpr Arch kArch = {"dav-3510", 253952u, true, true, 8u, 64u, 2, false, 256u, 1024u, 3, 2, false, true, true, true};
 #else
 #error "WB_TWIN_ARCH is not a known architecture (1001, 2002, 2201, 3510)"
 #endif

@@ -4,11 +4,13 @@
 
 #include <kernel_table.h>
 
+#include "twin/arch.h"
+
 namespace twin {
 
 // Runs `body(args)`, which calls the kernel, once per block, with the options of `launch`; fills
 // `report`.
-void bound_launch(const wb_launch *launch, const uint64_t *args, wb_report *report,
-                  void (*body)(void *args));
+void bound_launch(const Arch &arch, const wb_launch *launch, const uint64_t *args,
+                  wb_report *report, void (*body)(void *args));
 
 }  // namespace twin

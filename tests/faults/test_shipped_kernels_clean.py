@@ -1,0 +1,101 @@
+"""Every kernel that ships runs under all checks without a fault, and gives the same bits."""
+
+from __future__ import annotations
+
+import time
+
+import numpy
+import pytest
+import torch
+from controls import KERNELS, Flawed
+from helpers import bits
+
+import workbench as wb
+from workbench import paths
+
+# A tile of a row, a row of a tile and one element more, many tiles.
+WIDTHS = (1, 64, 65, 1000, 4097)
+
+
+def both(kernel, *args, **options) -> None:
+    fast = kernel(*args, **options)
+    for threads in (1, 2):
+        checked = kernel(*args, **options, check=True, counters=True, threads=threads)
+        assert numpy.array_equal(bits(fast), bits(checked))
+
+
+@pytest.mark.parametrize("tile", [64, 1024, 4096])
+@pytest.mark.parametrize(
+    ("arch", "dtype", "out_dtype"),
+    [
+        ("dav-2201", torch.float32, None),
+        ("dav-2201", torch.float16, None),
+        ("dav-2201", torch.bfloat16, None),
+        ("dav-2201", torch.float16, torch.float32),
+        ("dav-2201", torch.bfloat16, torch.float32),
+        ("dav-3510", torch.float32, None),
+        ("dav-3510", torch.bfloat16, torch.float32),
+    ],
+)
+def test_lm_head(tile: int, arch: str, dtype: torch.dtype, out_dtype: torch.dtype | None) -> None:
+    kernel = wb.build("lm_head", wb.KernelConfig(tile_length=tile, arch=arch), backend="twin")
+    g = torch.Generator().manual_seed(tile)
+    for width in WIDTHS:
+        hidden = torch.randn(3, width, generator=g).to(dtype)
+        weight = torch.randn(37, width, generator=g).to(dtype)
+        bias = torch.randn(37, generator=g).to(dtype)
+        for given in (None, bias):
+            both(kernel, hidden, weight, given, out_dtype=out_dtype)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_flawed_controls_do_what_a_device_allows(name: str) -> None:
+    """What is wrong with them is the order of their sums, except that one reads its own output,
+    which no flag keeps apart from the copy that follows."""
+    g = torch.Generator().manual_seed(3)
+    hidden, weight = torch.randn(5, 300, generator=g), torch.randn(9, 300, generator=g)
+    out = torch.zeros(5, 9)
+    args = (name, 4, hidden, weight, out, 5, 300, 9)
+    if name == "flawed_by_out":
+        with pytest.raises(wb.TwinFault, match="GetValue at line") as caught:
+            Flawed(name).kernel.launch(*args, check=True)
+        assert (caught.value.kind, caught.value.code) == ("race", "race-war")
+        return
+    Flawed(name).kernel.launch(*args, check=True)
+    assert out.abs().sum() > 0
+
+
+@pytest.mark.parametrize("arch", ["dav-1001", "dav-2002", "dav-2201", "dav-3510"])
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("probe_sum", (3000,)),
+        ("probe_tiles", (4096, 64)),
+        ("probe_mul_add", ()),
+        ("probe_cast", ()),
+    ],
+)
+def test_the_probes(name: str, numbers: tuple[int, ...], arch: str) -> None:
+    path = paths.ASCEND / "probe_ascend.asc"
+    kernel = wb.build(path, wb.KernelConfig(arch=arch), backend="twin")
+    x, out = torch.ones(4096), torch.zeros(8)
+    kernel.launch(name, 1, x, out, *numbers, check=True)
+    assert out[0] != 0
+
+
+@pytest.mark.serial
+def test_checked_mode_is_at_most_thirty_times_slower() -> None:
+    """lm_head at one row, H 4096, one thread; measured 2 to 4 times."""
+    kernel = wb.build("lm_head", wb.KernelConfig(tile_length=4096), backend="twin")
+    g = torch.Generator().manual_seed(1)
+    hidden, weight = torch.randn(1, 4096, generator=g), torch.randn(2000, 4096, generator=g)
+
+    def seconds(**options) -> float:
+        best = float("inf")
+        for _ in range(5):
+            begin = time.perf_counter()
+            kernel(hidden, weight, threads=1, **options)
+            best = min(best, time.perf_counter() - begin)
+        return best
+
+    assert seconds(check=True, counters=True) < 30 * seconds()

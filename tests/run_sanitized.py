@@ -1,0 +1,56 @@
+"""Runs tests with the twin built under AddressSanitizer and UndefinedBehaviorSanitizer.
+
+    python tests/run_sanitized.py                # every test that runs a kernel on the twin
+    python tests/run_sanitized.py tests/twin -k sort
+
+Everything the twin compiles (its runtime, the kernels, whole programs) is instrumented; the first
+report of a sanitizer ends the process, and so fails the run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1"
+# What runs kernels. The rest of the tests compile nothing, or time what a sanitizer slows down.
+TESTS = ("twin", "faults", "fuzz", "run", "ops", "controls", "numerics", "high_level")
+
+
+def environment(cache: str) -> dict[str, str]:
+    """The environment in which a Python process takes instrumented modules.
+
+    Python itself is not instrumented, so the sanitizer's library has to come first; what Python
+    and torch leave allocated at their end is none of ours, so leaks are not looked for here (the
+    checked mode's own are: tests/twin/test_memory.py).
+    """
+    library = subprocess.run(
+        ["g++", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    return {
+        **os.environ,
+        "CXX": f"g++ {FLAGS}",
+        "LD_PRELOAD": library,
+        "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0:strict_string_checks=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "WORKBENCH_CACHE": cache,
+    }
+
+
+def main(args: list[str]) -> int:
+    if shutil.which("g++") is None:
+        print("run_sanitized: needs g++", file=sys.stderr)
+        return 3
+    chosen = args or [str(p) for name in TESTS if (p := ROOT / "tests" / name).is_dir()]
+    with tempfile.TemporaryDirectory(prefix="sanitized-") as cache:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
+        return subprocess.run(command, cwd=ROOT, env=environment(cache), check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
