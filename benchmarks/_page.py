@@ -28,7 +28,8 @@ def _seconds(name: str, s: dict) -> str:
 
 def page(rebuild: dict, twin: dict) -> str:
     rows = [
-        f"| {r['dtype']} | {r['tile']} | {r['ratio']:.2f} |"
+        f"| {r['dtype']} | {r['tile']} | {r['ratio']:.2f} | {r['checked']:.1f} | "
+        f"{r['counters']:.2f} |"
         for r in sorted(twin["table"], key=lambda r: r["dtype"] != "float32")
     ]
     return "\n".join(
@@ -62,8 +63,9 @@ def page(rebuild: dict, twin: dict) -> str:
             f"{twin['what']}; the ratio is torch.mv's time over the twin's, median of "
             f"{twin['runs']} pairs. {_machine(twin)}.",
             "",
-            "| dtype | tile | speed of the twin, torch.mv = 1 |",
-            "|---|---|---|",
+            "| dtype | tile | speed of the twin, torch.mv = 1 | checked mode, times fast mode | "
+            "with counters |",
+            "|---|---|---|---|---|",
             *rows,
             "",
         ]

@@ -31,8 +31,19 @@ def main() -> None:
             for _ in range(runs):
                 ours.append(seconds(lambda k=kernel, s=sample: k(s.hidden, s.weight, threads=1)))
                 theirs.append(seconds(lambda s=sample: torch.mv(s.weight, s.hidden[0])))
+            # The checked mode and the counters, beside the fast mode of the same moment.
+            checked, counted = [], []
+            for _ in range(3):
+                fast = seconds(lambda k=kernel, s=sample: k(s.hidden, s.weight, threads=1))
+                for to, how in ((checked, {"check": True}), (counted, {"counters": True})):
+                    slow = seconds(
+                        lambda k=kernel, s=sample, how=how: k(s.hidden, s.weight, threads=1, **how)
+                    )
+                    to.append(slow / fast)
             table.append(
                 {
+                    "checked": statistics.median(checked),
+                    "counters": statistics.median(counted),
                     "dtype": str(dtype).removeprefix("torch."),
                     "tile": tile,
                     "twin": spread(ours),
