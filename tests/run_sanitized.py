@@ -29,13 +29,18 @@ def environment(cache: str) -> dict[str, str]:
     and torch leave allocated at their end is none of ours, so leaks are not looked for here (the
     checked mode's own are: tests/twin/test_memory.py).
     """
-    library = subprocess.run(
-        ["g++", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    # libstdc++ behind it: the sanitizer looks for the function that throws when it starts, which
+    # Python has not loaded by then.
+    libraries = [
+        subprocess.run(
+            ["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for name in ("libasan.so", "libstdc++.so.6")
+    ]
     return {
         **os.environ,
         "CXX": f"g++ {FLAGS}",
-        "LD_PRELOAD": library,
+        "LD_PRELOAD": ":".join(libraries),
         "ASAN_OPTIONS": "detect_leaks=0:detect_odr_violation=0:strict_string_checks=1",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         "WORKBENCH_CACHE": cache,
