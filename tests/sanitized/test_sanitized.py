@@ -87,4 +87,8 @@ def test_the_twin_is_clean(sanitized) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 
-SHORT = ("tests/faults", "tests/twin/test_schedule.py", "tests/twin/test_faults.py")
+SHORT = (
+    "tests/twin/test_cross.py",
+    "tests/twin/test_faults.py",
+    "tests/twin/test_launch_report.py",
+)

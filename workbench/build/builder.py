@@ -343,6 +343,9 @@ def _held(item: Object, work: Path) -> Path:
     return held
 
 
+_UNFIT_PARSED = re.compile(r"relocate PCH|PCH file|precompiled file|\.gch\b")
+
+
 def _compile(
     key: str, unit: Unit, toolchain: Toolchain, scanned: includes.Includes, include_dirs: Sequence
 ) -> cache.Entry:
@@ -353,6 +356,11 @@ def _compile(
             if include_dirs:
                 command = [*command, *(f"-I{Path(p).absolute()}" for p in include_dirs)]
             status, output = compiler.run(command, work)
+            if status != 0 and _UNFIT_PARSED.search(output):
+                # A compiler that cannot take a parsed header up again reads the header itself.
+                for parsed in work.glob("*.gch"):
+                    parsed.unlink()
+                status, output = compiler.run(command, work)
             log += output
             if status != 0:
                 _refuse_full_disk(output)
