@@ -297,6 +297,7 @@ def run(
 
     Example: workbench run softmax.asc -D ROWS=64 --check all -- input.bin output.bin
     """
+    launch = importlib.import_module("workbench.build.launch")
     programs = importlib.import_module("workbench.build.program")
     found = programs.run_file(
         file,
@@ -304,7 +305,7 @@ def run(
         arch=arch,
         defines=parse_pairs(defines, "-D"),
         include_dirs=folders,
-        checks=programs.parse_checks(check),
+        checks=launch.check_names(check),
         cwd=cwd,
         timeout=timeout,
         counters=not no_counters,

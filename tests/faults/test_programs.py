@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.build.program import compile_program, parse_checks, run_program
+from workbench.build.launch import check_names
+from workbench.build.program import compile_program, run_program
 
 PROGRAM = """#include "acl/acl.h"
 #include "kernel_operator.h"
@@ -78,7 +79,7 @@ def run(folder: Path, words: dict[str, str], check: str):
         text = text.replace(f"@{word}@", value)
     path = folder / "main.asc"
     path.write_text(text)
-    return run_program(compile_program(path, arch="dav-2201"), checks=parse_checks(check))
+    return run_program(compile_program(path, arch="dav-2201"), checks=check_names(check))
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -11,9 +11,6 @@ import uuid
 import pytest
 from run_kit import START
 
-from workbench import errors
-from workbench.build import program
-
 PRINT = """
 #include <cstdio>
 #include <cstdlib>
@@ -266,9 +263,9 @@ def test_other_errors_of_the_source(call, write, text, line, words):
         assert out["error"]["line"] == line
 
 
-def test_parse_checks_says_what_there_is():
-    with pytest.raises(errors.InputError, match="mem, init, race, sync, and all"):
-        program.parse_checks("mem,speed")
+def test_an_unknown_check_says_what_there_is(call, write):
+    code, _, err = call(write("int main() {}\n"), "--check", "mem,speed")
+    assert code == 2 and "check 'speed': there are mem, init, race, sync, and all" in err
 
 
 def test_it_imports_no_torch(write):

@@ -227,7 +227,6 @@ def header_text() -> str:
     lines += ["    kCount", "};", ""]
     lines += [
         "extern const char *const kOpNames[];     // as the user writes it",
-        'extern const char *const kOpPipes[];     // "V", "S", "MTE" (by direction) or "-"',
         "// 0 documented-exact, 1 assumed, 2 approximate; by kArchIndex.",
         f"extern const uint8_t kOpFidelity[][{len(architectures.names())}];",
         "",
@@ -301,9 +300,6 @@ def op_names_text() -> str:
             "// To be included inside namespace twin, after twin/api.h.",
             "const char *const kOpNames[] = {",
             *_packed(f'"{f.name}"' for f in ops()),
-            "};",
-            "const char *const kOpPipes[] = {",
-            *_packed(f'"{f.pipe}"' for f in ops()),
             "};",
             f"// {', '.join(archs)}",
             f"const uint8_t kOpFidelity[][{len(archs)}] = {{",

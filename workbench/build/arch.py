@@ -48,6 +48,12 @@ class Arch:
     accumulator_start: str
     overflow: str
     fused: str
+    reserved_event_ids: int
+    masked_compare: bool
+    select_by_register_only: bool
+    shift_right_rounds: bool
+    extremes_need_tmp: bool
+    gather_mask_in_all: bool
     assumed: tuple[str, ...]
 
     @property
@@ -88,6 +94,12 @@ def _parse(name: str, entry: dict) -> Arch:
         accumulator_start=entry["accumulator_start"],
         overflow=entry["overflow"],
         fused=entry["fused"],
+        reserved_event_ids=entry["reserved_event_ids"],
+        masked_compare=entry["masked_compare"],
+        select_by_register_only=entry["select_by_register_only"],
+        shift_right_rounds=entry["shift_right_rounds"],
+        extremes_need_tmp=entry["extremes_need_tmp"],
+        gather_mask_in_all=entry["gather_mask_in_all"],
         assumed=tuple(entry["assumed"]),
     )
 
@@ -167,6 +179,13 @@ def header_text() -> str:
         "    bool starts_at_zero;       // accumulators start at +0 (else at the first result)",
         "    bool fused;                // MulAddDst and its like round once (else twice)",
         "    bool inf_nan;              // overflow to infinity (else saturation)",
+        "    unsigned index;            // among the architectures in order of their names",
+        "    unsigned reserved_events;  // the last event ids of a pipe pair are the system's",
+        "    bool masked_compare;       // the mask of a comparison has an effect",
+        "    bool select_by_register_only;  // Select knows VSEL_CMPMASK_SPR alone",
+        "    bool shift_right_rounds;   // roundEn has an effect",
+        "    bool extremes_need_tmp;    // ReduceMax and ReduceMin use their temporary tensor",
+        "    bool gather_mask_in_all;   // GatherMask: mask elements in all, not per repeat",
         "};",
         "",
     ]
@@ -195,6 +214,13 @@ def header_text() -> str:
             flag[arch.accumulator_start == "zero"],
             flag[arch.fused == "fused"],
             flag[arch.overflow == "inf_nan"],
+            f"{names().index(arch.name)}u",
+            f"{arch.reserved_event_ids}u",
+            flag[arch.masked_compare],
+            flag[arch.select_by_register_only],
+            flag[arch.shift_right_rounds],
+            flag[arch.extremes_need_tmp],
+            flag[arch.gather_mask_in_all],
         ]
         lines += [
             f"#elif WB_TWIN_ARCH == {arch.number}",

@@ -15,8 +15,8 @@ CHECKS = {"mem": 1, "init": 2, "race": 4, "sync": 8}
 COUNTERS = 16
 
 
-def check_bits(check: bool | str | Iterable[str] | None) -> int:
-    """The bits of the checks named.
+def check_names(check: bool | str | Iterable[str] | None) -> list[str]:
+    """The checks named, in the order of CHECKS.
 
     Args:
         check: True or "all" for all of them, False or None for none, or names of CHECKS, as a
@@ -26,20 +26,28 @@ def check_bits(check: bool | str | Iterable[str] | None) -> int:
         InputError: A name that is not one of CHECKS.
 
     Example:
-        >>> check_bits("mem,race"), check_bits(True)
-        (5, 15)
+        >>> check_names("race, mem"), check_names(True), check_names(None)
+        (['mem', 'race'], ['mem', 'init', 'race', 'sync'], [])
     """
-    if check is None or check is False:
-        return 0
-    if check is True or check == "all":
-        return sum(CHECKS.values())
+    if check is None or isinstance(check, bool):
+        return [*CHECKS] if check else []
     names = [n.strip() for n in check.split(",")] if isinstance(check, str) else list(check)
-    unknown = [n for n in names if n not in CHECKS]
+    unknown = [n for n in names if n not in CHECKS and n != "all"]
     if unknown:
         raise InputError(
             f"check {', '.join(map(repr, unknown))}: there are {', '.join(CHECKS)}, and all"
         )
-    return sum({CHECKS[n] for n in names})
+    return [name for name in CHECKS if name in names or "all" in names]
+
+
+def check_bits(check: bool | str | Iterable[str] | None) -> int:
+    """The bits of the checks named, as `check_names` reads them.
+
+    Example:
+        >>> check_bits("mem,race"), check_bits(True)
+        (5, 15)
+    """
+    return sum(CHECKS[name] for name in check_names(check))
 
 
 def fidelity_tags(used: Iterable[int], arch: str) -> dict[str, str]:

@@ -23,11 +23,11 @@ from workbench import paths
 from workbench._result import Result
 from workbench.build import arch as archs
 from workbench.build import builder, cache, compiler, includes, source
+from workbench.build.launch import check_names
 from workbench.build.toolchain import Unit
 from workbench.build.twin import TwinToolchain
 from workbench.errors import BuildError, CacheError, ConfigError, InputError
 
-CHECKS = ("mem", "init", "race", "sync")
 PROGRAM = "program"  # the executable's name in its entry of the cache
 GRACE = 1.0  # seconds between SIGTERM and SIGKILL
 DRAIN = 1.0  # seconds to wait for output that a process of the program's keeps open
@@ -114,23 +114,6 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"SIG{number}"
-
-
-def parse_checks(text: str | None) -> list[str]:
-    """`mem,init`, `all` or None (none) as a list of CHECKS.
-
-    >>> parse_checks("race, mem"), parse_checks("all"), parse_checks(None)
-    (['mem', 'race'], ['mem', 'init', 'race', 'sync'], [])
-    """
-    if text is None:
-        return []
-    names = {part.strip() for part in text.split(",")}
-    unknown = sorted(names - {*CHECKS, "all"})
-    if unknown:
-        raise InputError(
-            f"--check {text}: {unknown[0]!r} is no check; there are {', '.join(CHECKS)}, and all"
-        )
-    return [name for name in CHECKS if name in names or "all" in names]
 
 
 # ---- compiling -----------------------------------------------------------------------------------
@@ -356,7 +339,7 @@ def run_program(
     Args:
         program: What `compile_program` returned.
         args: Its arguments.
-        checks: Of CHECKS.
+        checks: Families of checks: mem, init, race, sync.
         cwd: Its working folder; None: this process's.
         timeout: Seconds after which the whole process group is ended.
         counters: Whether instructions are counted (which costs time).
@@ -369,7 +352,7 @@ def run_program(
     """
     if cwd is not None and not Path(cwd).is_dir():
         raise InputError(f"--cwd {cwd}: there is no such folder")
-    wanted = [name for name in CHECKS if name in set(checks)]
+    wanted = check_names(checks)
     with tempfile.TemporaryDirectory(prefix="workbench-run-") as folder:
         report = Path(folder) / "report"
         env = {k: v for k, v in os.environ.items() if not k.startswith("WORKBENCH_RUN_")}
@@ -439,7 +422,10 @@ def run_file(
         args, how: As `run_program` takes them.
 
     Example:
-        >>> run_file("softmax.asc", ["64", "1000"], checks=["mem"], cwd="data")  # doctest: +SKIP
+        >>> path = Path(tempfile.mkdtemp(), "seven.asc")
+        >>> _ = path.write_text("int main(int argc, char **) { return 5 + argc; }")
+        >>> run_file(path, ["an argument"], checks=["mem"], timeout=10).exit_code
+        7
     """
     for attempt in range(builder.ATTEMPTS):
         program = compile_program(path, arch, defines, include_dirs)

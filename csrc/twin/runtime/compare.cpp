@@ -121,8 +121,8 @@ void pick(void *a, const uint8_t *bits, const void *b, uint32_t n, bool scalar) 
     }
 }
 
-bool masks_compares() {  // dav-3510: before it, the mask of a comparison has no effect
-    return std::strcmp(block().arch->name, "dav-3510") == 0;
+bool masks_compares() {
+    return block().arch->masked_compare;
 }
 
 }  // namespace
@@ -228,7 +228,7 @@ void select(const Selection &given, const Lanes &lanes, const Strides &s, Where 
     Selection x = given;
     const Block &b = block();
     const uint32_t elem = size_of(x.type);
-    const bool old = std::strcmp(b.arch->name, "dav-1001") == 0;
+    const bool old = b.arch->select_by_register_only;
     const bool fits = x.scalar ? x.mode == SELMODE::VSEL_TENSOR_SCALAR_MODE
                                : x.mode == SELMODE::VSEL_CMPMASK_SPR ||
                                      x.mode == SELMODE::VSEL_TENSOR_TENSOR_MODE;

@@ -107,16 +107,6 @@ void finish(Op op, void *dst, Type type, uint32_t n) {
     }
 }
 
-unsigned arch_index() {
-    const char *const names[] = {"dav-1001", "dav-2002", "dav-2201", "dav-3510"};
-    for (unsigned i = 0; i < 4; ++i) {
-        if (std::strcmp(names[i], block().arch->name) == 0) {
-            return i;
-        }
-    }
-    return 2;
-}
-
 // int32_t to half by the scale of SetDeqScale: the product rounds once (the 2^17 of the documented
 // formula are exact).
 void dequantise(void *dst, const int32_t *src, uint32_t n, Where where) {
@@ -172,7 +162,7 @@ class Steps {
             fault(e.where, "mem", "unsupported",
                   "%s does not take these types, or this mode, on %s", op_name(e.op), b.arch->name);
         }
-        perturbs_ = b.perturb != 0 && kOpFidelity[unsigned(e.op)][arch_index()] == 2;
+        perturbs_ = b.perturb != 0 && kOpFidelity[unsigned(e.op)][b.arch->index] == 2;
         plain_ = first_ == Op::kCount && !dequantises_ && !perturbs_;
     }
 
@@ -432,7 +422,7 @@ void scalar(Op op, Types types, const Local &dst, const Local &src, uint64_t val
                                                              : value),
                   width);
         }
-        mode = mode != 0 && arch_index() != 3;  // dav-3510 does not round
+        mode = mode != 0 && block().arch->shift_right_rounds;
     }
     elementwise({op,
                  types.dst,

@@ -119,7 +119,7 @@ void reduce_extreme(Op op, Type type, Local dst, Local src, Local tmp, const Red
     const Pattern p = reduce_pattern(op, lanes, type, INT32_MAX, where);
     check_stride(op, "srcRepStride", src_rep, where);
     const uint32_t elem = size_of(type);
-    const bool needs_tmp = std::strcmp(block().arch->name, "dav-3510") != 0;  // assumed
+    const bool needs_tmp = block().arch->extremes_need_tmp;
     const uint32_t needed = needs_tmp && p.repeats != 0 ? needed_tmp(p.repeats, elem, index) : 0;
     if (tmp.bytes / elem < needed) {
         fault(where, "mem", "reduce-tmp",

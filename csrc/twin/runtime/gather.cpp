@@ -160,7 +160,7 @@ bool kept_by(uint32_t pattern, uint32_t i) {
 uint64_t gather_mask(Local dst, Local src, const Local *bits, uint32_t pattern, uint32_t elem,
                      bool counted, uint32_t mask, const GatherMaskStrides &s, Where where) {
     Block &b = block();
-    const bool all_in_mask = std::strcmp(b.arch->name, "dav-2002") == 0;
+    const bool all_in_mask = b.arch->gather_mask_in_all;
     const uint32_t patterns = all_in_mask ? 6 : 7;
     b.op = Op::GatherMask;
     if (bits == nullptr && (pattern < 1 || pattern > patterns)) {

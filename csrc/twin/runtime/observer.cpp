@@ -13,7 +13,6 @@ namespace {
 
 constexpr uint32_t kHistory = kCheckInit | kCheckRace;  // what needs the shadow of UB
 constexpr uint32_t kAllChecks = kCheckMem | kCheckInit | kCheckRace | kCheckSync;
-constexpr int kReservedEvents = 6;  // ids from here on are the system's
 
 const char *pipe_name(Pipe pipe) {
     constexpr const char *kNames[] = {"scalar unit", "vector pipe", "MTE2", "MTE3"};
@@ -420,12 +419,13 @@ void Observer::flag(AscendC::HardEvent event, int32_t id, bool set, Where where)
     if ((checks & kCount) != 0) {
         ++w.lines.at(where).flags;
     }
-    if ((checks & kCheckSync) != 0 && id >= kReservedEvents &&
-        std::strcmp(block_.arch->name, "dav-2201") == 0) {
+    const Arch &arch = *block_.arch;
+    const uint32_t free_ids = arch.event_ids - arch.reserved_events;
+    if ((checks & kCheckSync) != 0 && uint32_t(id) >= free_ids) {
         block_.op = set ? Op::SetFlag : Op::WaitFlag;
         fault(where, "sync", "event-reserved",
-              "%s with event id %d: 6 and 7 belong to the system on %s, 0 to 5 are free",
-              set ? "SetFlag" : "WaitFlag", id, block_.arch->name);
+              "%s with event id %d: the last %u belong to the system on %s, 0 to %u are free",
+              set ? "SetFlag" : "WaitFlag", id, arch.reserved_events, arch.name, free_ids - 1);
     }
     if (set) {
         w.flags[size_t(event)][id] = where;

@@ -29,11 +29,10 @@ namespace {
 using AscendC::HardEvent;
 using AscendC::TPosition;
 
-constexpr uint32_t kSystemEvents = 2;  // ids 6 and 7 are the system's where there are eight
 constexpr uint32_t kMostBuffers = 64;
 
 uint32_t usable_events(const Arch &arch) {
-    return arch.event_ids > 6 ? arch.event_ids - kSystemEvents : arch.event_ids;
+    return arch.event_ids - arch.reserved_events;
 }
 
 void known_event(const Arch &arch, int32_t id, const char *what, Where where) {

@@ -241,7 +241,6 @@ enum class Op : uint16_t {
 };
 
 extern const char *const kOpNames[];     // as the user writes it
-extern const char *const kOpPipes[];     // "V", "S", "MTE" (by direction) or "-"
 // 0 documented-exact, 1 assumed, 2 approximate; by kArchIndex.
 extern const uint8_t kOpFidelity[][4];
 
