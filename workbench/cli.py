@@ -495,8 +495,11 @@ def probe(
         text.append(f"  {answer.name:11} {value:>15}  {answer.bits}  {answer.meaning}{mark}")
     if out:
         path = Path(out)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(found.report())
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(found.report())
+        except OSError as e:
+            raise InputError(f"--out {out}: cannot be written: {e.strerror}") from e
         text.append(f"wrote {path}")
     return Outcome(found, "\n".join(text), OK if found.passed else FAILED)
 

@@ -97,6 +97,8 @@ def test_the_command(capsys, tmp_path) -> None:
     assert "the twin (no hardware was involved)" in text and "| H10 |" in text
     assert cli.main(["probe", "--switch", "masked_lanes"]) == 2
     assert cli.main(["probe", "--switch", "masked_lanes=maybe"]) == 2
+    assert cli.main(["probe", "--out", str(tmp_path)]) == 2
+    assert "cannot be written" in capsys.readouterr().err
     assert cli.main(["probe", "--arch", "dav-9"]) == 2
     assert "unknown architecture" in capsys.readouterr().err
 
