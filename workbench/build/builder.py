@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -328,6 +329,13 @@ def _object(item: Object) -> Path:
     return entry.path(item.name)
 
 
+def _all_held(items: list[Object], work: Path) -> list[Path]:
+    """`_held` for each, as many at a time as there are cores: the first build of all compiles the
+    whole runtime."""
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        return list(pool.map(lambda item: _held(item, work), items))
+
+
 def _held(item: Object, work: Path) -> Path:
     """The object file in `work`: there it stays, whoever clears or trims the cache meanwhile."""
     path, held = _object(item), work / item.name
@@ -351,7 +359,7 @@ def _compile(
 ) -> cache.Entry:
     log = ""
     with cache.workspace() as work:
-        objects = [_held(item, work) for item in toolchain.objects(unit)]
+        objects = _all_held(toolchain.objects(unit), work)
         for command in toolchain.commands(unit, work, objects):
             if include_dirs:
                 command = [*command, *(f"-I{Path(p).absolute()}" for p in include_dirs)]

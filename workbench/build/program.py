@@ -265,7 +265,7 @@ def _compile(
     folders: list[Path],
 ) -> cache.Entry:
     with cache.workspace() as work:
-        objects = [builder._held(item, work) for item in chain.program_objects()]
+        objects = builder._all_held(chain.program_objects(), work)
         root = work / "source"
         _mirror(root, {**headers, unit.path: unit.source.text})
         main = _mirrored(root, unit.path)

@@ -134,6 +134,7 @@ class TwinToolchain:
 
     def _runtime(self, names: tuple[str, ...]) -> list[Object]:
         base = [*self.cxx.command, *BASE, *self._tuning("-O2")]
+        identity = self.identity()
         made = []
         for name in names:
             path = paths.TWIN / "runtime" / f"{name}.cpp"
@@ -143,7 +144,7 @@ class TwinToolchain:
                     source=path,
                     command=[*base, "-pthread", *self._folders(), "-c", str(path)],
                     headers=self.include_folders(),
-                    identity=self.identity(),
+                    identity=identity,
                 )
             )
         return made
