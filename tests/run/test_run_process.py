@@ -51,13 +51,12 @@ def gone(pids: list[int], seconds: float = 10.0) -> bool:
 @pytest.mark.parametrize("stubborn", [[], ["ignore SIGTERM"]], ids=["polite", "stubborn"])
 def test_the_time_limit_ends_the_whole_group(call, write, tmp_path, stubborn):
     pids = tmp_path / "pids"
-    started = time.monotonic()
     code, out, _ = call(write(HANG), "--timeout", "1", "--json", "--", pids, *stubborn)
     assert code == 124
     assert (out["exit_code"], out["timed_out"]) == (None, True)
     assert out["signal"] == (signal.SIGKILL if stubborn else signal.SIGTERM)
     assert out["stdout"] == "before\n"
-    assert time.monotonic() - started < 60
+    assert 1 <= out["seconds"] < 30, "the program's own time, without the compiler's"
     found = [int(n) for n in pids.read_text().split()]
     assert len(found) == 2 and gone(found)
 
