@@ -35,10 +35,11 @@ class KernelConfig:
             "first", "fused": "fused" or "unfused", "overflow": "inf_nan" or "saturate"}. The twin
             takes it at every launch; nothing is compiled anew.
         **constants: Integers, for the LM head `tile_length` (elements of a row per tile) and
-            `max_blocks` (the most blocks a launch uses).
+            `max_blocks` (the most blocks a launch uses), or a name where the kernel gives its
+            values names (`schedule="weight_stationary"`).
 
     Raises:
-        ConfigError: The architecture is unknown, or a constant is not an integer.
+        ConfigError: The architecture is unknown, or a constant is neither an integer nor a name.
 
     Example:
         >>> cfg = KernelConfig(tile_length=1024, max_blocks=40, arch="dav-2201")
@@ -49,14 +50,14 @@ class KernelConfig:
     __slots__ = ("arch", "constants", "switches")
     arch: str
     switches: tuple[tuple[str, str], ...]
-    constants: tuple[tuple[str, int], ...]
+    constants: tuple[tuple[str, int | str], ...]
 
     def __init__(
         self,
         *,
         arch: str = DEFAULT_ARCH,
         switches: Mapping[str, str] | None = None,
-        **constants: int,
+        **constants: int | str,
     ) -> None:
         archs.load(arch)
         archs.switch_bits(dict(switches or {}))
@@ -66,10 +67,11 @@ class KernelConfig:
                     f"constant {name!r}: constants are given by lower-case names, as "
                     "tile_length=1024"
                 )
-            if isinstance(value, bool) or not isinstance(value, int):
+            named = isinstance(value, str) and value.isidentifier()
+            if isinstance(value, bool) or not (isinstance(value, int) or named):
                 raise ConfigError(
-                    f"{name}={value!r}: a build-time constant is an integer, got "
-                    f"{type(value).__name__}"
+                    f"{name}={value!r}: a build-time constant is an integer or the name of one, "
+                    f"got {type(value).__name__}"
                 )
         object.__setattr__(self, "arch", arch)
         object.__setattr__(self, "constants", tuple(sorted(constants.items())))
@@ -78,7 +80,7 @@ class KernelConfig:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a KernelConfig is immutable; use .replace({name}=…) for another one")
 
-    def __getattr__(self, name: str) -> int:
+    def __getattr__(self, name: str) -> Any:
         if not name.startswith("_"):
             for key, value in self.constants:
                 if key == name:
@@ -99,6 +101,22 @@ class KernelConfig:
     def to_dict(self) -> dict[str, Any]:
         chosen = {"switches": dict(self.switches)} if self.switches else {}
         return {"arch": self.arch, **chosen, **dict(self.constants)}
+
+    def to_key(self) -> str:
+        """The configuration as one line of text, which `from_key` reads: an argument of a torch
+        operator.
+
+        Example:
+            >>> cfg = KernelConfig(tile_length=64)
+            >>> cfg.to_key(), KernelConfig.from_key(cfg.to_key()) == cfg
+            ('{"arch": "dav-2201", "tile_length": 64}', True)
+        """
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_key(cls, key: str) -> KernelConfig:
+        """The configuration that `to_key` wrote."""
+        return cls(**json.loads(key))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, KernelConfig) and self.to_dict() == other.to_dict()
@@ -138,53 +156,94 @@ class Spec:
         return tuple(dict.fromkeys(entry["in"] for entry in self.raw["entries"]))
 
     def kernels(self, dtype: str) -> list[str]:
-        """Names of the kernels that take inputs of `dtype`."""
+        """Names of the kernels that take inputs of `dtype`, whatever their role."""
         return [entry["kernel"] for entry in self.raw["entries"] if entry["in"] == dtype]
 
     def dtype_of(self, kernel: str) -> str:
         """Input dtype of the kernel of that name."""
         return next(entry["in"] for entry in self.raw["entries"] if entry["kernel"] == kernel)
 
-    def entry(self, dtype: str, out_dtype: str) -> str:
-        """Name of the kernel for these dtypes.
+    def entry(self, dtype: str, out_dtype: str, role: str = "forward") -> str:
+        """Name of the kernel for these dtypes; an entry without a role is a "forward" one.
 
         Raises:
             ConfigError: There is none; the message lists those there are.
         """
-        for entry in self.raw["entries"]:
+        of_role = [e for e in self.raw["entries"] if e.get("role", "forward") == role]
+        for entry in of_role:
             if (entry["in"], entry["out"]) == (dtype, out_dtype):
                 return entry["kernel"]
-        known = ", ".join(f"{e['in']} -> {e['out']}" for e in self.raw["entries"])
-        raise ConfigError(f"{self.op} has no entry {dtype} -> {out_dtype}; it has {known}")
+        known = ", ".join(f"{e['in']} -> {e['out']}" for e in of_role) or "none"
+        raise ConfigError(f"{self.op} has no {role} entry {dtype} -> {out_dtype}; it has {known}")
 
     def complete(self, config: KernelConfig | None) -> KernelConfig:
-        """`config` with the kernel's defaults for every constant it does not set."""
+        """`config` with the kernel's defaults for every constant it does not set, and numbers for
+        names.
+
+        Raises:
+            ConfigError: A constant or the name of a value that the kernel does not have.
+        """
         config = config or KernelConfig()
-        known = {name.lower(): c["default"] for name, c in self.raw["constants"].items()}
-        unknown = [name for name, _ in config.constants if name not in known]
+        rules = {name.lower(): rule for name, rule in self.raw["constants"].items()}
+        unknown = [name for name, _ in config.constants if name not in rules]
         if unknown:
             raise ConfigError(
-                f"{self.op} has no constant {', '.join(unknown)}; it has {', '.join(known)}"
+                f"{self.op} has no constant {', '.join(unknown)}; it has {', '.join(rules)}"
             )
-        return KernelConfig(**{**known, **config.to_dict()})
+        numbers = {name: self._number(name, rules[name], value) for name, value in config.constants}
+        given: dict[str, Any] = {name: rule["default"] for name, rule in rules.items()}
+        given.update(config.to_dict())
+        given.update(numbers)
+        return KernelConfig(**given)
 
-    def ub_bytes(self, dtype: str, tile: int) -> int:
-        """Bytes of UB the kernel reserves for inputs of `dtype` with this tile length."""
+    def _number(self, name: str, rule: dict[str, Any], value: int | str) -> int:
+        if isinstance(value, int):
+            return value
+        names = rule.get("names", {})
+        if value not in names:
+            known = f"one of {', '.join(names)}" if names else "an integer"
+            raise ConfigError(f"{name}={value!r}: {self.op} wants {known}")
+        return names[value]
+
+    def ub_bytes(self, dtype: str, config: KernelConfig | int) -> int:
+        """Bytes of UB the kernel reserves for inputs of `dtype`.
+
+        Args:
+            config: A configuration, or a tile length beside the other constants' defaults.
+        """
+        tile_name = self.raw["ub"]["tile"].lower()
+        if isinstance(config, int):
+            config = KernelConfig().replace(**{tile_name: config})
+        config = self.complete(config)
+        tile = getattr(config, tile_name)
         total = 0
         for buffer in self.raw["ub"]["buffers"][dtype]:
+            # "when": only with these values of constants; "times": as often as a constant says.
+            if any(getattr(config, k.lower()) != v for k, v in buffer.get("when", {}).items()):
+                continue
+            count = buffer["count"]
+            if "times" in buffer:
+                count *= getattr(config, buffer["times"].lower())
             size = buffer.get("bytes", 0) + buffer.get("bytes_per_element", 0) * tile
-            total += buffer["count"] * -(-int(size) // DATA_BLOCK) * DATA_BLOCK
+            total += count * -(-int(size) // DATA_BLOCK) * DATA_BLOCK
         return total
 
-    def largest_tile(self, arch: str, dtype: str) -> int:
-        """The largest tile length whose buffers fit into the UB of `arch` for inputs of `dtype`."""
-        step = self.raw["constants"][self.raw["ub"]["tile"]]["multiple_of"]
+    def largest_tile(self, arch: str, dtype: str, config: KernelConfig | None = None) -> int:
+        """The largest tile length whose buffers fit into the UB of `arch` for inputs of `dtype`.
+
+        Args:
+            config: Where the other constants come from; None: the kernel's defaults.
+        """
+        name = self.raw["ub"]["tile"]
+        step = self.raw["constants"][name]["multiple_of"]
         budget = archs.load(arch).ub_bytes
+        config = config or KernelConfig()
         # The need grows with the tile, so the answer is found by bisection over multiples.
         low, high = 0, budget // step
         while low < high:
             middle = (low + high + 1) // 2
-            if self.ub_bytes(dtype, middle * step) <= budget:
+            tried = config.replace(**{name.lower(): middle * step})
+            if self.ub_bytes(dtype, tried) <= budget:
                 low = middle
             else:
                 high = middle - 1
@@ -192,8 +251,7 @@ class Spec:
 
     def fits(self, config: KernelConfig, dtype: str) -> bool:
         """Whether the kernel's buffers for inputs of `dtype` fit into the UB."""
-        tile = getattr(config, self.raw["ub"]["tile"].lower())
-        return self.ub_bytes(dtype, tile) <= archs.load(config.arch).ub_bytes
+        return self.ub_bytes(dtype, config) <= archs.load(config.arch).ub_bytes
 
     def check(self, config: KernelConfig, dtype: str | None = None) -> None:
         """Refuse what cannot work, before anything is compiled.
@@ -214,9 +272,11 @@ class Spec:
             self._check_range(config, name, rule, dtype)
         tile = getattr(config, self.raw["ub"]["tile"].lower())
         budget = archs.load(config.arch).ub_bytes
-        needs = {d: self.ub_bytes(d, tile) for d in ([dtype] if dtype else self.dtypes)}
+        needs = {d: self.ub_bytes(d, config) for d in ([dtype] if dtype else self.dtypes)}
         if min(needs.values()) > budget:
-            largest = ", ".join(f"{self.largest_tile(config.arch, d)} for {d}" for d in needs)
+            largest = ", ".join(
+                f"{self.largest_tile(config.arch, d, config)} for {d}" for d in needs
+            )
             raise ConfigError(
                 f"{self.raw['ub']['tile'].lower()}={tile} needs {min(needs.values())} bytes of UB; "
                 f"{config.arch} has {budget}. The largest value that works is {largest}"
@@ -224,10 +284,17 @@ class Spec:
 
     def _check_range(self, config: KernelConfig, name: str, rule: dict, dtype: str | None) -> None:
         value = getattr(config, name.lower())
+        names = rule.get("names")
+        if names:
+            if value in names.values():
+                return
+            known = ", ".join(f"{v} ({k})" for k, v in names.items())
+            raise ConfigError(f"{name.lower()}={value}: {self.op} has {known}; {rule['why']}")
         largest = rule.get("max")
         if name == self.raw["ub"]["tile"]:
             largest = max(
-                self.largest_tile(config.arch, d) for d in ([dtype] if dtype else self.dtypes)
+                self.largest_tile(config.arch, d, config)
+                for d in ([dtype] if dtype else self.dtypes)
             )
         step = rule.get("multiple_of", 1)
         if value >= rule["min"] and value % step == 0 and value <= rule.get("max", value):

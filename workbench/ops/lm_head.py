@@ -3,18 +3,17 @@ import."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from workbench.build import builder
 from workbench.build.config import KernelConfig, spec
 from workbench.build.kernel import Kernel
 from workbench.errors import InputError
 from workbench.ops.inputs import check_lm_head, short_name
 from workbench.ops.precision import full_fp32
+from workbench.ops.variant import backend_of, built, check_backend, plain
 
 _VJP_BYTES = 4 << 20  # of a 16-bit weight in fp32 that exist at a time in backward
 
@@ -82,9 +81,9 @@ class LMHeadKernel(Kernel):
         self.launch(
             self.spec.entry(dtype, short_name(wanted)),
             blocks,
-            _plain(hidden),
-            _plain(weight),
-            None if bias is None else _plain(bias),
+            plain(hidden),
+            plain(weight),
+            None if bias is None else plain(bias),
             out.detach(),
             rows,
             width,
@@ -99,35 +98,22 @@ class LMHeadKernel(Kernel):
         return out
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as its memory says: contiguous, and not a view that torch negates lazily."""
-    return tensor.detach().resolve_neg().contiguous()
-
-
-@functools.lru_cache(maxsize=256)
-def _kernel(tile_length: int, max_blocks: int, arch: str, backend: str) -> LMHeadKernel:
-    config = KernelConfig(tile_length=tile_length, max_blocks=max_blocks, arch=arch)
-    return builder.build("lm_head", config, backend)  # type: ignore[return-value]
-
-
 @torch.library.custom_op("workbench::lm_head", mutates_args=())
 def lm_head(
     hidden: torch.Tensor,
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     fp32_out: bool,
-    tile_length: int,
-    max_blocks: int,
-    arch: str,
+    config: str,
     backend: str,
 ) -> torch.Tensor:
-    """The LM head as a torch operator; the configuration travels as plain arguments."""
-    kernel = _kernel(tile_length, max_blocks, arch, backend)
+    """The LM head as a torch operator; `config` is a `KernelConfig.to_key()`."""
+    kernel = built("lm_head", config, backend)
     return kernel(hidden, weight, bias, torch.float32 if fp32_out else None)
 
 
 @lm_head.register_fake
-def _(hidden, weight, bias, fp32_out, tile_length, max_blocks, arch, backend):
+def _(hidden, weight, bias, fp32_out, config, backend):
     wanted = check_lm_head(hidden, weight, bias, torch.float32 if fp32_out else None)
     return hidden.new_empty((*hidden.shape[:-1], weight.shape[0]), dtype=wanted)
 
@@ -150,7 +136,7 @@ def _backward(ctx: Any, grad: torch.Tensor) -> tuple:
             need_weight=need_weight,
             bias_dtype=ctx.bias_dtype if need_bias else None,
         )
-    return (*grads, None, None, None, None, None)
+    return (*grads, None, None, None)
 
 
 lm_head.register_autograd(_backward, setup_context=_setup_context)
@@ -227,13 +213,11 @@ class AscendLMHeadOp:
     """
 
     def __init__(self, config: KernelConfig | None = None, backend: str = "auto") -> None:
-        if backend not in builder.BACKENDS:
-            raise InputError(
-                f"unknown backend {backend!r}; known ones are {', '.join(builder.BACKENDS)}"
-            )
+        check_backend(backend)
         self.config = spec("lm_head").complete(config)
         spec("lm_head").check(self.config)
         self.backend = backend
+        self._key = self.config.to_key()  # here, since torch.compile does not trace json
 
     def forward(
         self, hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
@@ -255,13 +239,8 @@ class AscendLMHeadOp:
 
     def _run(self, hidden, weight, bias, *, fp32_out: bool) -> torch.Tensor:
         check_lm_head(hidden, weight, bias, None)
-        backend = self.backend
-        if backend == "auto":
-            backend = "npu" if hidden.device.type == "npu" else "twin"
-        cfg = self.config
-        return lm_head(
-            hidden, weight, bias, fp32_out, cfg.tile_length, cfg.max_blocks, cfg.arch, backend
-        )
+        backend = backend_of(hidden, self.backend)
+        return lm_head(hidden, weight, bias, fp32_out, self._key, backend)
 
     def __repr__(self) -> str:
         return f"AscendLMHeadOp({self.config!r}, backend={self.backend!r})"

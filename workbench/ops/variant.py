@@ -1,0 +1,38 @@
+"""What every operator asks of the builder: the kernel of a configuration, on the right backend."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from workbench.build import builder
+from workbench.build.config import KernelConfig
+from workbench.errors import InputError
+
+
+@functools.lru_cache(maxsize=256)
+def built(op: str, config: str, backend: str) -> Any:
+    """The kernel of `op` for a `KernelConfig.to_key()`, built when it is first asked for."""
+    return builder.build(op, KernelConfig.from_key(config), backend)
+
+
+def check_backend(backend: str) -> None:
+    """Raise InputError unless `backend` is one of "auto", "twin", "npu"."""
+    if backend not in builder.BACKENDS:
+        raise InputError(
+            f"unknown backend {backend!r}; known ones are {', '.join(builder.BACKENDS)}"
+        )
+
+
+def backend_of(tensor: torch.Tensor, backend: str) -> str:
+    """The backend that fits the tensor where `backend` is "auto": npu on an NPU, else the twin."""
+    if backend != "auto":
+        return backend
+    return "npu" if tensor.device.type == "npu" else "twin"
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor as its memory says: contiguous, and not a view that torch negates lazily."""
+    return tensor.detach().resolve_neg().contiguous()
