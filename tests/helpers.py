@@ -21,8 +21,8 @@ _SIGNED = {2: torch.int16, 4: torch.int32}
 
 
 @functools.cache
-def kernel(tile: int = 4096, arch: str = "dav-2201", max_blocks: int = 128):
-    config = wb.KernelConfig(tile_length=tile, max_blocks=max_blocks, arch=arch)
+def kernel(tile: int = 4096, arch: str = "dav-2201", max_blocks: int = 128, **constants):
+    config = wb.KernelConfig(tile_length=tile, max_blocks=max_blocks, arch=arch, **constants)
     return wb.build("lm_head", config, backend="twin")
 
 

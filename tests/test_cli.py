@@ -14,6 +14,9 @@ import pytest
 from workbench import cli, errors
 from workbench import doctor as doctor_module
 from workbench._result import Result
+from workbench.commands.arguments import parse_ints
+
+CACHE = os.environ.get("WORKBENCH_CACHE")
 
 
 def no_constant(name: str):
@@ -36,6 +39,16 @@ def run(capfd, monkeypatch, tmp_path):
         return code, out, err
 
     return call
+
+
+@pytest.fixture
+def run_warm(run, monkeypatch):
+    """`run` with the cache that all tests share: a new one compiles the twin's runtime first."""
+    if CACHE is None:
+        monkeypatch.delenv("WORKBENCH_CACHE")
+    else:
+        monkeypatch.setenv("WORKBENCH_CACHE", CACHE)
+    return run
 
 
 needs_cxx = pytest.mark.skipif(
@@ -69,6 +82,10 @@ WRONG = {
     "invariance candidate not importable": ["invariance", "--candidate", "nowhere:f"],
     "invariance candidate not callable": ["invariance", "--candidate", "math:pi"],
     "invariance tile of a candidate": ["invariance", "--tile", "64", "--candidate", "torch.mv"],
+    "invariance constant twice": ["invariance", "--tile", "64", "-D", "TILE_LENGTH=64"],
+    "invariance unknown constant": ["invariance", "--op", "det_gemm", "-D", "LEAVES=4"],
+    "invariance tile too large": ["invariance", "--op", "linear_logp", "--tile", "6400000"],
+    "invariance mv of another op": ["invariance", "--op", "det_gemm", "--candidate", "torch.mv"],
     "invariance hidden of the sample": ["invariance", "--sample", "smollm2", "--hidden", "64"],
     "invariance too many rows": [
         *["invariance", "--sample", "smollm2", "--rows", "9999", "--candidate", "torch.mv"]
@@ -178,7 +195,7 @@ def test_what_kernels_print_does_not_reach_stdout_with_json(run, monkeypatch):
     ],
 )
 def test_lists_and_ranges(text, values):
-    assert cli.parse_ints(text) == values
+    assert parse_ints(text) == values
 
 
 REFUSED = ["", "a", "1,,2", "1:2", "1:8:2", "8:1:+1", "1:8:x1", "0:8:x2", "1:8:+0", "1:8:*2", "1.5"]
@@ -187,7 +204,7 @@ REFUSED = ["", "a", "1,,2", "1:2", "1:8:2", "8:1:+1", "1:8:x1", "0:8:x2", "1:8:+
 @pytest.mark.parametrize("text", REFUSED)
 def test_lists_and_ranges_refused(text):
     with pytest.raises(errors.InputError, match="a,b,c or lo:hi:xK"):
-        cli.parse_ints(text)
+        parse_ints(text)
 
 
 # ---- what the commands say ----------------------------------------------------------------------
@@ -286,6 +303,53 @@ def test_invariance_of_the_kernel(run):
     for found in out["transforms"]:
         assert found["cases"] > 0
         assert (found["mismatches"], found["first_mismatch"]) == (0, None)
+
+
+@needs_cxx
+@pytest.mark.parametrize("gradient", [[], ["--gradient"]], ids=["forward", "gradient"])
+@pytest.mark.parametrize("op", ["lm_head", "batch_invariant_logp", "det_gemm", "linear_logp"])
+def test_invariance_of_every_operator(run_warm, op, gradient):
+    args = ["--op", op, *gradient, "--rows=3", "--vocab=17", "--hidden=96", "--transforms=T2,T3"]
+    code, out, _ = run_warm("invariance", *args, "--dtype=fp16", "--seed=3", "--json")
+    assert (code, out["passed"], out["op"]) == (0, True, op)
+    assert out["judgement"] == f"{'gradient' if gradient else 'forward'}_invariance"
+    assert (out["seed"], out["dtype"]) == (3, "float16")
+    assert [t["name"] for t in out["transforms"]] == ["T2", "T3"]
+    assert all(t["cases"] and t["elements"] and not t["mismatches"] for t in out["transforms"])
+    assert (out["evidence"]["backend"], out["evidence"]["arch"]) == ("twin", "dav-2201")
+
+
+@needs_cxx
+def test_invariance_with_another_constant(run_warm):
+    args = ["--rows=2", "--vocab=9", "--hidden=64", "--transforms=T1", "-D", "ROWS=2"]
+    code, out, _ = run_warm("invariance", "--op=det_gemm", *args, "--json")
+    assert (code, out["evidence"]["config"]["rows"]) == (0, 2)
+
+
+BROKEN = """
+import torch
+def logp(logits, target):
+    print('noise')
+    shift = logits.sum() * 0 + len(logits)
+    found = (logits * shift).log_softmax(-1)
+    return found.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+"""
+
+
+@pytest.mark.parametrize("gradient", [[], ["--gradient"]], ids=["forward", "gradient"])
+def test_invariance_of_a_log_prob_that_fails(run, tmp_path, monkeypatch, gradient):
+    (tmp_path / "mine_cli_logp.py").write_text(BROKEN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    args = ["--op=batch_invariant_logp", "--candidate=mine_cli_logp:logp", "--rows=3", "--vocab=5"]
+    args += ["--hidden=16", "--transforms=T1", *gradient]
+    code, out, err = run("invariance", *args, "--json")
+    assert (code, out["passed"]) == (1, False) and "noise" in err
+    first = out["transforms"][0]["first_mismatch"]
+    assert 0 <= first["vocab_id"] < 5 and first["expected_bits"] != first["got_bits"]
+    code, text, _ = run("invariance", *args)
+    where = f"id {first['vocab_id']}" if gradient else f"logp 0 of id {first['vocab_id']}"
+    assert code == 1 and f"first: row {first['row']}, {where}, " in text
 
 
 def test_invariance_of_a_candidate_that_fails(run, tmp_path, monkeypatch):

@@ -94,6 +94,11 @@ def test_what_the_wheel_contains(wheel):
     assert any(n.endswith("/LICENSE") and ".dist-info/" in n for n in names)
     assert {n.split("/")[0] for n in names if ".dist-info" not in n} == {"workbench"}
     assert not [n for n in names if n.endswith((".so", ".o", ".pyc"))]
+    # Pure Python unless WORKBENCH_FORCE_ASCEND=1 (tests/build/test_aot_install.py); the stub of the
+    # extension comes along, since the modules built at run time have its form.
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert {"workbench/_C_npu.pyi", "workbench/py.typed"} <= names
+    assert not [n for n in names if "_C_npu." in n and not n.endswith(".pyi")]
 
 
 def test_the_installed_one_is_used(installed):

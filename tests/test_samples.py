@@ -30,7 +30,7 @@ def test_smollm2_is_the_published_sample():
     assert sample.fixture_id == "7cd14e12081c1e4c"
     assert sample.provenance["licence"] == "Apache-2.0"
     assert "Mean log-probability" in sample.provenance["text"]
-    assert abs(sample.hidden).max().item() == pytest.approx(47.5, abs=0.05)
+    assert f"{abs(sample.hidden).max().item():.1f}" == "47.5"
 
 
 def test_targets_fit_the_hidden_states():
@@ -90,7 +90,7 @@ def test_qwen3_distributions_are_what_they_say():
     assert (made["constant"].hidden == 0.25).all() and (made["constant"].weight == 0.25).all()
     line = made["linspace"].hidden
     assert (line[:, 0] == -100).all() and (line[:, -1] == 100).all()
-    assert made["cancellation"].hidden[0, :4].tolist() == pytest.approx([1e20, 3, -1e20, 7])
+    assert made["cancellation"].hidden[0, :4].equal(torch.tensor([1e20, 3, -1e20, 7]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux only")

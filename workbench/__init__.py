@@ -27,8 +27,11 @@ _LAZY = {
     "KernelConfig": ("workbench.build.config", "KernelConfig"),
     "ReductionTree": ("workbench.orders", "ReductionTree"),
     "declared_order": ("workbench.orders", "declared_order"),
+    "agreement": ("workbench.numerics", "agreement"),
     "drift": ("workbench.numerics", "drift"),
     "invariance": ("workbench.numerics", "invariance"),
+    "operator_invariance": ("workbench.numerics", "operator_invariance"),
+    "sampler_trainer": ("workbench.numerics", "sampler_trainer"),
     "probe": ("workbench.numerics.probes", "probe"),
     "samples": ("workbench.samples", ""),
     "ops": ("workbench.ops", ""),
@@ -57,7 +60,10 @@ if TYPE_CHECKING:
         TwinFault,
         WorkbenchError,
     )
-    from workbench.numerics import drift, invariance
+    from workbench.numerics.adapters import operator_invariance
+    from workbench.numerics.agreement import agreement, sampler_trainer
+    from workbench.numerics.drift import drift
+    from workbench.numerics.invariance import invariance
     from workbench.numerics.probes import probe
     from workbench.orders import ReductionTree, declared_order
     from workbench.widgets.panel import panel

@@ -62,7 +62,7 @@ class Result:
         """The result as table rows: one dict a row, the same keys in each."""
         return [self.to_dict()]
 
-    def to_pandas(self):
+    def to_pandas(self) -> Any:
         """The rows as a `pandas.DataFrame`."""
         import pandas as pd
 

@@ -8,16 +8,13 @@ needed is missing (a compiler, a device). Libraries are imported inside the comm
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib
 import json
-import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +23,23 @@ import click
 from . import __version__
 from . import doctor as doctor_
 from ._result import Result, jsonable
+from .commands.arguments import (
+    BACKENDS,
+    DEFAULT_ARCH,
+    FAILED,
+    INTERRUPTED,
+    MISSING,
+    OK,
+    USAGE,
+    Outcome,
+    json_option,
+    literal,
+    parse_pairs,
+    progress,
+)
+from .commands.check import check
+from .commands.invariance import invariance
 from .errors import ConfigError, InputError, MissingError, WorkbenchError
-
-OK, FAILED, USAGE, MISSING, INTERRUPTED = 0, 1, 2, 3, 130
-DEFAULT_ARCH = "dav-2201"
-BACKENDS = click.Choice(["auto", "twin", "npu"])
-DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-
-
-@dataclass
-class Outcome:
-    """What a command found: for programs, for people, and as an exit code."""
-
-    data: dict[str, Any] | Result
-    text: str
-    code: int = OK
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -111,80 +110,6 @@ def _stdout_aside() -> Iterator[None]:
         sys.stdout.flush()
         os.dup2(kept, 1)
         os.close(kept)
-
-
-def progress(text: str) -> None:
-    """A line on stderr, where a person is watching."""
-    if sys.stderr.isatty():
-        print(text, file=sys.stderr, flush=True)
-
-
-# ---- reading arguments -------------------------------------------------------------------------
-
-
-def parse_ints(text: str) -> list[int]:
-    """Whole numbers from `a,b,c` or a range `lo:hi:xK` (times K) or `lo:hi:+K` (plus K).
-
-    Both ends of a range are included where a step hits them.
-
-    >>> parse_ints("64:1024:x4"), parse_ints("1:7:+3"), parse_ints("5,2")
-    ([64, 256, 1024], [1, 4, 7], [5, 2])
-    """
-    values: list[int] = []
-    for part in text.split(","):
-        try:
-            values += _range(part.strip()) if ":" in part else [int(part)]
-        except ValueError as error:
-            raise InputError(
-                f"{part!r} is not a list of whole numbers: {error}. "
-                "Give a,b,c or lo:hi:xK (times K) or lo:hi:+K (plus K)"
-            ) from None
-    return values
-
-
-def _range(text: str) -> list[int]:
-    bounds = text.split(":")
-    if len(bounds) != 3 or bounds[2][:1] not in ("x", "+"):
-        raise ValueError("a range has three parts, the last one xK or +K")
-    low, high, step = int(bounds[0]), int(bounds[1]), int(bounds[2][1:])
-    if low > high:
-        raise ValueError(f"{low} is above {high}")
-    if bounds[2][0] == "+":
-        if step < 1:
-            raise ValueError("the step must be at least 1")
-        return list(range(low, high + 1, step))
-    if step < 2 or low < 1:
-        raise ValueError("a geometric range starts at 1 or above and its factor is at least 2")
-    count = int(math.log(high / low, step)) + 2  # one more than fits, for the logarithm's rounding
-    return [v for v in (low * step**i for i in range(count)) if v <= high]
-
-
-def parse_pairs(pairs: tuple[str, ...], option: str) -> dict[str, str]:
-    """`NAME=VALUE` options as a dict, the values as they were typed."""
-    found: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.isidentifier():
-            raise InputError(f"{option} {pair}: wanted NAME=VALUE, for example TILE_LENGTH=1024")
-        if name in found:
-            raise InputError(f"{option} {name} is given twice")
-        found[name] = value
-    return found
-
-
-def literal(text: str) -> Any:
-    """`text` as the Python literal it reads as, else as itself."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
-def json_option(command: Callable) -> Callable:
-    """`--json`, which `main` reads; declared so that click knows and documents it."""
-    return click.option(
-        "--json", "as_json", is_flag=True, expose_value=False, help="Print one JSON object."
-    )(command)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -317,149 +242,6 @@ def run(
 
 
 @cli.command()
-@click.option("--op", type=click.Choice(["lm_head"]), default="lm_head", show_default=True)
-@click.option(
-    "--tile", type=int, help="TILE_LENGTH of the kernel; the kernel's default if left out."
-)
-@click.option("--max-blocks", type=int, help="MAX_BLOCKS of the kernel.")
-@click.option("--arch", default=DEFAULT_ARCH, show_default=True, help="Ascend architecture.")
-@click.option("--backend", type=BACKENDS, default="auto", show_default=True)
-@click.option("--dtype", type=click.Choice(list(DTYPES)), default="fp32", show_default=True)
-@click.option(
-    "--sample", type=click.Choice(["synthetic", "smollm2"]), default="synthetic", show_default=True
-)
-@click.option(
-    "--hidden", type=click.IntRange(min=1), help="H of the synthetic sample.  [default: 4096]"
-)
-@click.option(
-    "--vocab",
-    type=click.IntRange(min=1),
-    default=257,
-    show_default=True,
-    help="V: rows of the weight.",
-)
-@click.option(
-    "--rows", type=click.IntRange(min=1), default=8, show_default=True, help="Hidden states."
-)
-@click.option("--transforms", metavar="T1,T2,…", help="Which transforms; all if left out.")
-@click.option("--seed", type=int, help="Seed of the sample and of the transforms.")
-@click.option(
-    "--candidate",
-    default="kernel",
-    show_default=True,
-    metavar="C",
-    help="kernel, F.linear, torch.mv, or module:callable taking (hidden, weight).",
-)
-@json_option
-def invariance(
-    op: str,
-    tile: int | None,
-    max_blocks: int | None,
-    arch: str,
-    backend: str,
-    dtype: str,
-    sample: str,
-    hidden: int | None,
-    vocab: int,
-    rows: int,
-    transforms: str | None,
-    seed: int | None,
-    candidate: str,
-) -> Outcome:
-    """Check on raw bits that a row's result does not depend on its batch.
-
-    Example: workbench invariance --op lm_head --tile 1024 --dtype bf16
-    """
-    given = {"tile_length": tile, "max_blocks": max_blocks}
-    constants = {k: str(v) for k, v in given.items() if v is not None}
-    if candidate != "kernel" and constants:
-        raise InputError("--tile and --max-blocks are constants of the kernel: drop --candidate")
-    if sample == "smollm2" and hidden is not None:
-        raise InputError("--hidden is for the synthetic sample; smollm2's hidden size is 576")
-    fn = _candidate(candidate) or build_kernel(op, constants, backend, arch)
-    states, weight = _sample(sample, dtype, hidden or 4096, vocab, rows, seed or 0)
-    judge = importlib.import_module("workbench.numerics.invariance").invariance
-    options: dict[str, Any] = {} if seed is None else {"seed": seed}
-    if transforms is not None:
-        options["transforms"] = [t for t in transforms.replace(" ", "").split(",") if t]
-    progress(f"comparing {candidate} on {rows} rows, V = {vocab}, {dtype}")
-    found = judge(fn, states, weight, **options)
-    return Outcome(found, _table(found), OK if found.passed else FAILED)
-
-
-def _table(found: Any) -> str:
-    """One line a transform, and its first mismatch below it."""
-    lines = [found.title()]
-    for t in found.transforms:
-        verdict = "passed" if t.passed else "FAILED"
-        count = f"{t.mismatches} of {t.elements} differ"
-        lines.append(f"  {t.name}  {verdict}  {t.cases:3} cases  {count:24}  {t.relation}")
-        if at := t.first_mismatch:
-            lines.append(
-                f"      first: row {at['row']}, vocabulary id {at['vocab_id']}, {at['case']}: "
-                f"{at['expected_bits']} became {at['got_bits']}"
-            )
-    return "\n".join(lines)
-
-
-def _candidate(name: str) -> Callable | None:
-    """The callable a name stands for; None for the kernel itself."""
-    if name == "kernel":
-        return None
-    if name in ("F.linear", "torch.mv"):
-        import torch
-
-        def linear(hidden, weight):
-            return torch.nn.functional.linear(hidden, weight)
-
-        def mv(hidden, weight):
-            rows = [torch.mv(weight, row) for row in hidden.reshape(-1, hidden.shape[-1])]
-            return torch.stack(rows).reshape(*hidden.shape[:-1], len(weight))
-
-        reference = linear if name == "F.linear" else mv
-        reference.__name__ = reference.__qualname__ = name  # what the result is titled with
-        return reference
-    module, colon, path = name.partition(":")
-    if not colon or not module or not path:
-        raise InputError(
-            f"--candidate {name}: wanted kernel, F.linear, torch.mv or module:callable"
-        )
-    here = str(Path.cwd())
-    if here not in sys.path:  # as with `python -m`; a console script leaves it out
-        sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise InputError(f"--candidate {name}: cannot import {module}: {error}") from error
-    for part in path.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
-        raise InputError(f"--candidate {name}: {module} has no callable {path}")
-    return found
-
-
-def _sample(
-    name: str, dtype: str, hidden: int, vocab: int, rows: int, seed: int
-) -> tuple[Any, Any]:
-    """Hidden states [rows, H] and weight [vocab, H] in `dtype`."""
-    import torch
-
-    samples = importlib.import_module("workbench.samples")
-    kind = getattr(torch, DTYPES[dtype])
-    if name == "synthetic":
-        found = samples.qwen3(rows=rows, vocab=vocab, hidden_size=hidden, dtype=kind, seed=seed)
-        return found.hidden, found.weight
-    found = samples.smollm2()
-    states = found.hidden.reshape(-1, found.hidden.shape[-1])
-    if rows > len(states) or vocab > len(found.weight):
-        raise InputError(
-            f"smollm2 has {len(states)} hidden states and {len(found.weight)} rows of weight; "
-            f"asked for --rows {rows} --vocab {vocab}"
-        )
-    return states[:rows].to(kind), found.weight[:vocab].to(kind)
-
-
-@cli.command()
 @click.option("--arch", default=DEFAULT_ARCH, show_default=True, help="Ascend architecture.")
 @click.option(
     "--device",
@@ -555,6 +337,10 @@ def lab(folder: str | None, port: int | None, no_browser: bool, dry_run: bool) -
 
     found = run_lab(folder, port=port, browser=not no_browser, dry_run=dry_run)
     return Outcome(found, str(found), FAILED if found.exit_code else OK)
+
+
+cli.add_command(check)
+cli.add_command(invariance)
 
 
 @cli.group(no_args_is_help=False)

@@ -155,12 +155,18 @@ def _twin(problems: list[Problem]) -> dict:
 
 def _npu(problems: list[Problem]) -> dict:
     from workbench import _npu_guard
+    from workbench.build import extension
     from workbench.build.cann import find_cann
 
     cann, devices, torch_npu = find_cann(), ascend_devices(), version_of("torch_npu")
+    built = extension.look()
+    if built.broken:
+        again = f"where bisheng is: {extension.HOW}"
+        why = f"it is not used: {built.reason}"
+        problems.append(Problem("extension built ahead of time", why, again))
     checks = [
         (
-            cann is not None,
+            cann is not None or built.manifest is not None,
             "CANN (bisheng)",
             "compiles kernels for an Ascend NPU",
             "install the CANN toolkit 8.5 and source its set_env.sh (it sets ASCEND_HOME_PATH)",
@@ -195,6 +201,11 @@ def _npu(problems: list[Problem]) -> dict:
         "compiler": str(cann.bisheng) if cann and cann.bisheng else None,
         "torch_npu": torch_npu,
         "devices": devices,
+        "extension": {
+            "path": str(extension.module_path()) if built.manifest else None,
+            "reason": built.reason,
+            **{k: (built.manifest or {}).get(k) for k in ("arch", "compiler", "cann", "build")},
+        },
     }
 
 

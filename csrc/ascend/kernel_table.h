@@ -86,10 +86,22 @@ typedef struct {
     uint32_t n_kernels;
     const wb_constant *constants;  // build-time constants as the compiler saw them
     uint32_t n_constants;
+    const char *manifest;  // JSON, of a module built ahead of time; null in a variant
 } wb_table;
 
-// The one table of a variant.
+// The one table of a module. A module built ahead of time merges those of its kernel files.
 const wb_table *wb_kernel_table(void);
+
+// One kernel file of a module built ahead of time.
+typedef struct {
+    const char *name;  // "lm_head": goes before the names of its constants
+    const wb_table *(*table)(void);
+} wb_part;
+
+// Written by the build (workbench/build/aot.py), for merged_table.cpp.
+extern const wb_part wb_parts[];
+extern const uint32_t wb_n_parts;
+extern const char wb_manifest[];
 }
 
 #ifdef __cplusplus

@@ -217,9 +217,11 @@ py::dict constants() {
 }  // namespace
 
 PYBIND11_MODULE(_C_npu, m) {
-    m.doc() = "Ascend C kernels of one variant, launched by name.";
+    m.doc() = "Ascend C kernels, launched by name.";
     m.attr("backend") = wb_kernel_table()->backend;
     m.attr("arch") = wb_kernel_table()->arch;
+    const char *manifest = wb_kernel_table()->manifest;
+    m.attr("manifest") = manifest == nullptr ? py::object(py::none()) : py::str(manifest);
     m.def("kernels", &kernels, "{kernel: [(parameter, C++ type, kind)]}; kind is p, i, u, f or b.");
     m.def("constants", &constants, "Build-time constants as the compiler saw them.");
     m.def("launch", &launch, py::arg("name"), py::arg("blocks"), py::arg("stream"), py::arg("args"),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
+import aot_kit
 import build_kit as kit
 import pytest
 
+from workbench.build import aot, builder, cache, extension
 from workbench.build import arch as archs
-from workbench.build import builder, cache
+from workbench.build.twin import TwinToolchain
 
 
 @pytest.fixture(scope="session")
@@ -79,3 +82,35 @@ def each_compiler(request, prepared, tmp_path, monkeypatch) -> str:
     """As `record`, once with each compiler."""
     use(monkeypatch, tmp_path, *prepared(request.param))
     return request.param
+
+
+@pytest.fixture(scope="session")
+def real_extension(base, prepared) -> Path:
+    """A folder with `package`, the extension that `aot.build` makes for dav-2201, compiled for this
+    CPU by the stand-in for bisheng (aot_kit); `home`, what stood in for CANN; and `cache`, which
+    has the twin's objects as well."""
+    compiler, objects = prepared("g++")
+    folder = base / "extension"
+    with kit.first_of_all(folder.with_suffix(".claim")) as mine, pytest.MonkeyPatch.context() as p:
+        if mine:
+            folder.mkdir()
+            aot_kit.install_cann(folder / "home")
+            library = str(folder / "home" / "lib64" / "libascendcl.so")
+            # A real one: the module is linked to it, and finds it by its rpath.
+            subprocess.run(["g++", "-shared", "-x", "c", "/dev/null", "-o", library], check=True)
+            aot_kit.clean_environment(p, folder / "home")
+            skip = shutil.ignore_patterns("tmp", "logs")
+            shutil.copytree(objects, folder / "cache", ignore=skip)
+            (folder / "cache").chmod(0o700)
+            p.setenv("WORKBENCH_CACHE", str(folder / "cache"))
+            p.setenv("CXX", str(compiler))
+            parts = [o for o in TwinToolchain().objects() if o.name != "npu_module.o"]
+            runtime = [str(builder._object(o)) for o in parts]
+            for source in runtime:
+                shutil.copyfile(source, folder / Path(source).name)
+            p.setenv("BISHENG_OBJECTS", " ".join(str(folder / Path(r).name) for r in runtime))
+            p.setenv("BISHENG_DOES", "twin")
+            p.setenv("BISHENG_LOG", str(folder / "calls.log"))
+            p.setenv("WORKBENCH_ASCEND_ARCH", "dav-2201")
+            aot.build(extension.module_path(folder / "package"), say=[].append)
+    return folder

@@ -43,6 +43,15 @@ def test_reduce_sum_methods_by_bytes():
         ({"max_blocks": 0}, "from 1 to 65535"),
         ({"max_blocks": 65536}, "The largest value that works is 65535"),
         ({"block_dim": 3}, "no constant block_dim; it has tile_length, max_blocks"),
+        ({"schedule": "rows"}, "lm_head wants one of output, weight_stationary"),
+        ({"schedule": 2}, "lm_head has 0 (output), 1 (weight_stationary)"),
+        ({"weight_rows": 0}, "from 1 to 8"),
+        ({"weight_rows": 9}, "a row of hidden has one data block, 8 fp32"),
+        ({"hidden_rows": 256}, "from 1 to 255"),
+        (
+            {"schedule": "weight_stationary", "weight_rows": 8, "tile_length": 4416},
+            "The largest value that works is 4352",
+        ),
         ({"arch": "dav-1001"}, "does not run on dav-1001; it runs on dav-2201, dav-3510"),
     ],
 )
@@ -63,7 +72,9 @@ def test_constants_do_not_come_through_defines(record):
         wb.build("lm_head", backend="twin", defines={"TILE_LENGTH": 64})
     with pytest.raises(wb.ConfigError, match="not the name of a macro"):
         wb.build("lm_head", backend="twin", defines={"A B": 1})
-    with pytest.raises(wb.ConfigError, match="no kernel is called 'lm_tail'; shipped ones are lm"):
+    with pytest.raises(
+        wb.ConfigError, match="no kernel is called 'lm_tail'; shipped ones are .*lm_head"
+    ):
         wb.build("lm_tail", backend="twin")
     with pytest.raises(wb.ConfigError, match=r"no file /no/such\.asc"):
         wb.build("/no/such.asc", backend="twin")
@@ -74,21 +85,34 @@ def test_constants_do_not_come_through_defines(record):
 
 @pytest.mark.parametrize("arch_name", ["dav-2201", "dav-3510"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_largest_tile_runs_and_fills_the_ub_as_the_spec_says(record, arch_name, dtype):
-    largest = SPEC.largest_tile(arch_name, dtype)
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        {},
+        {"schedule": "weight_stationary"},
+        {"schedule": "weight_stationary", "weight_rows": 1, "hidden_rows": 255},
+        {"schedule": "weight_stationary", "weight_rows": 8, "hidden_rows": 1},
+    ],
+    ids=["output", "weight_stationary", "one weight row", "one hidden row"],
+)
+def test_the_largest_tile_runs_and_fills_the_ub_as_the_spec_says(
+    record, arch_name, dtype, schedule
+):
+    base = KernelConfig(arch=arch_name, **schedule)
+    largest = SPEC.largest_tile(arch_name, dtype, base)
     budget = arch.load(arch_name).ub_bytes
     for tile in (64, largest):
-        cfg = KernelConfig(tile_length=tile, arch=arch_name)
+        cfg = base.replace(tile_length=tile)
         kernel = wb.build("lm_head", cfg, backend="twin", dtypes=[dtype])
         ones = torch.ones(2, 2 * largest, dtype=DTYPES[dtype])
         assert torch.equal(
             kernel(ones, ones[:1], None, torch.float32), torch.full((2, 1), 2.0 * largest)
         )
-        assert kernel.last_ub_bytes == SPEC.ub_bytes(dtype, tile) <= budget
-    assert SPEC.ub_bytes(dtype, largest + 64) > budget
+        assert kernel.last_ub_bytes == SPEC.ub_bytes(dtype, cfg) <= budget
+    assert SPEC.ub_bytes(dtype, base.replace(tile_length=largest + 64)) > budget
     record.reset()
     with pytest.raises(wb.ConfigError, match=f"The largest value that works is {largest}"):
-        cfg = KernelConfig(tile_length=largest + 64, arch=arch_name)
+        cfg = base.replace(tile_length=largest + 64)
         wb.build("lm_head", cfg, backend="twin", dtypes=[dtype])
     assert record.compilations == []
 
@@ -111,8 +135,11 @@ def test_a_configuration_is_a_value():
     assert a == b and hash(a) == hash(b) and a != a.replace(tile_length=128)
     assert SPEC.complete(a).to_dict() == {
         "arch": "dav-2201",
+        "hidden_rows": 64,
         "max_blocks": 128,
+        "schedule": 0,
         "tile_length": 64,
+        "weight_rows": 4,
     }
     assert SPEC.complete(None).tile_length == 4096, "the published default"
     with pytest.raises(AttributeError, match="immutable"):

@@ -9,6 +9,7 @@ from helpers import bits, expected
 import workbench as wb
 from controls import KERNELS, Flawed
 from workbench.numerics import TRANSFORMS
+from workbench.numerics.contract import contract
 
 # What each flaw must break, and what it leaves alone (so that the transform's name says something).
 BREAKS = {
@@ -16,6 +17,8 @@ BREAKS = {
     "flawed_by_blocks": (("T1", "T5"), ()),
     "flawed_by_rows": (("T1", "T5"), ()),
     "flawed_by_position": (("T1", "T2", "T3", "T4", "T6"), ()),
+    "flawed_by_padding": (("T4",), ("T1", "T2", "T3", "T5", "T6", "T7")),
+    "flawed_by_twins": (("T6",), ("T1", "T2", "T3", "T4", "T5", "T7")),
     "flawed_by_neighbour": (("T3",), ("T1", "T2", "T4", "T5", "T6")),
     "flawed_by_out": (("T7",), ("T1", "T2", "T3", "T4", "T5", "T6")),
 }
@@ -28,6 +31,7 @@ def draw(width=4096, rows=12, vocab=9):
 
 def test_every_control_is_listed():
     assert set(BREAKS) == set(KERNELS) == set(Flawed("sound").kernel.kernels)
+    assert {t for broken, _ in BREAKS.values() for t in broken} == set(TRANSFORMS)
 
 
 @pytest.mark.parametrize("arch", ["dav-2201", "dav-3510"])
@@ -66,7 +70,8 @@ def test_the_flaws_change_the_last_bits_only():
     hidden, weight = draw()
     exact = hidden.double() @ weight.double().T
     for name in KERNELS:
-        assert (Flawed(name)(hidden, weight) - exact).abs().max() < 1e-3
+        got = Flawed(name)(hidden, weight)
+        assert contract().judge(got, exact, "forward_accuracy", "lm_head", "fp32").passed, name
 
 
 def test_linear_is_caught_where_the_library_is_known():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 
+import gemm_kit
+import logp_kit as kit
 import numpy
 import pytest
 import torch
 from controls import KERNELS, Flawed
-from helpers import bits
+from helpers import DTYPES, bits
 
 import workbench as wb
 from workbench import paths
@@ -26,6 +28,7 @@ def both(kernel, *args, **options) -> None:
 
 
 @pytest.mark.parametrize("tile", [64, 1024, 4096])
+@pytest.mark.parametrize("schedule", ["output", "weight_stationary"])
 @pytest.mark.parametrize(
     ("arch", "dtype", "out_dtype"),
     [
@@ -38,8 +41,12 @@ def both(kernel, *args, **options) -> None:
         ("dav-3510", torch.bfloat16, torch.float32),
     ],
 )
-def test_lm_head(tile: int, arch: str, dtype: torch.dtype, out_dtype: torch.dtype | None) -> None:
-    kernel = wb.build("lm_head", wb.KernelConfig(tile_length=tile, arch=arch), backend="twin")
+def test_lm_head(
+    tile: int, arch: str, dtype: torch.dtype, out_dtype: torch.dtype | None, schedule: str
+) -> None:
+    # Two passes over hidden; the last vocabulary group is a part.
+    config = wb.KernelConfig(tile_length=tile, arch=arch, schedule=schedule, hidden_rows=2)
+    kernel = wb.build("lm_head", config, backend="twin")
     g = torch.Generator().manual_seed(tile)
     for width in WIDTHS:
         hidden = torch.randn(3, width, generator=g).to(dtype)
@@ -47,6 +54,38 @@ def test_lm_head(tile: int, arch: str, dtype: torch.dtype, out_dtype: torch.dtyp
         bias = torch.randn(37, generator=g).to(dtype)
         for given in (None, bias):
             both(kernel, hidden, weight, given, out_dtype=out_dtype)
+
+
+@pytest.mark.parametrize("tile", [64, 4096])
+@pytest.mark.parametrize("arch", ["dav-2201", "dav-3510"])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
+def test_batch_invariant_logp(tile: int, arch: str, dtype: str) -> None:
+    """Both kernels; ignored rows and targets outside among the others, several per block."""
+    run = kit.Launched(kit.kernel(tile, arch))
+    for vocab in WIDTHS:
+        batch = kit.draw(9, vocab, dtype)
+        batch.target[2:5] = torch.tensor([-100, vocab, -(2**40)])
+        fast = run(batch)
+        for blocks, threads in ((1, 1), (4, 2), (9, 1)):
+            checked = run(batch, blocks=blocks, threads=threads, check=True, counters=True)
+            for name in kit.OUTPUTS:
+                assert numpy.array_equal(bits(fast[name]), bits(checked[name]))
+
+
+@pytest.mark.parametrize("constants", [{}, {"leaf_length": 24, "tile_length": 64, "rows": 3}])
+@pytest.mark.parametrize("arch", ["dav-2201", "dav-3510"])
+@pytest.mark.parametrize("entry", gemm_kit.ENTRIES, ids=lambda entry: entry[3])
+def test_det_gemm(entry: tuple[str, str, str, str], arch: str, constants: dict) -> None:
+    """Nothing to sum, a piece of a row of a, a piece and one element more, many leaves; the last
+    turns are parts."""
+    kernel = gemm_kit.gemm(arch, **constants)
+    a_dtype, b_dtype, out_dtype = (DTYPES[name] for name in entry[:3])
+    g = torch.Generator().manual_seed(7)
+    for depth in (0, 1, 128, 129, 500):
+        a = torch.randn(7, depth, generator=g).to(a_dtype)
+        b = torch.randn(depth, 530, generator=g).to(b_dtype)
+        both(kernel, a, b, out_dtype)
+        both(kernel, a, b[:, :9].contiguous(), out_dtype, blocks=1)
 
 
 @pytest.mark.parametrize("name", KERNELS)

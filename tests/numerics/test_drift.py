@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib
 import json
 from types import SimpleNamespace
 
@@ -8,7 +7,7 @@ import pytest
 import torch
 
 from workbench.errors import InputError
-from workbench.numerics import drift
+from workbench.numerics import drift, exact
 from workbench.orders import declared_order
 
 
@@ -67,7 +66,8 @@ def test_most_of_the_distance_from_mv_is_mv_s_own():
     assert pairs == [("kernel", "exact"), ("kernel", "torch.mv"), ("torch.mv", "exact")]
     for pair in pairs:
         c = result[pair]
-        assert 0 < c.mean_abs < c.rms < c.max_abs < 1e-3
+        assert 0 < c.mean_abs < c.rms < c.max_abs
+        assert c.max_ulp < 4096  # n roundings at most, in any order
         assert c.errors.shape == (32, 257) and abs(c.errors).max() == c.max_abs
         assert abs(c.errors[c.worst["row"], c.worst["vocab_id"]]) == c.max_abs
     e = result.evidence
@@ -89,8 +89,7 @@ def test_an_error_of_known_size_is_measured():
     c = drift(off, hidden, weight)["kernel", "exact"]
     assert (c.max_abs, c.max_ulp, c.differing, c.nonfinite) == (2.0**-20, 2.0, 1, 0)
     assert (c.worst["row"], c.worst["vocab_id"]) == (1, 2) and c.errors[1, 2] == 2.0**-20
-    assert c.mean_abs == pytest.approx(2.0**-20 / 6)
-    assert c.rms == pytest.approx(2.0**-20 / 6**0.5)
+    assert (c.mean_abs, c.rms) == (2.0**-20 / 6, (2.0**-40 / 6) ** 0.5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
@@ -133,10 +132,12 @@ def test_not_finite_is_counted_not_hidden():
 def test_chunks_of_the_vocabulary_give_the_same(monkeypatch):
     hidden, weight = draw()
     whole = drift(rounded_exact, hidden, weight, against=("exact",))
-    module = importlib.import_module("workbench.numerics.drift")  # not the function of that name
-    monkeypatch.setattr(module, "_CHUNK_BYTES", 8 * 64 * 2)
+    monkeypatch.setattr(exact, "_CHUNK_BYTES", 8 * 64 * 2)
     pieces = drift(rounded_exact, hidden, weight, against=("exact",))
-    assert pieces.comparisons[0].max_abs == pytest.approx(whole.comparisons[0].max_abs)
+    # 64 products and sums in fp64 either way
+    scale = float((hidden.double().abs() @ weight.double().abs().T).max())
+    moved = abs(pieces.comparisons[0].errors - whole.comparisons[0].errors).max()
+    assert moved <= 2 * 65 * 2.0**-53 * scale
     assert len(whole.comparisons) == 1
 
 

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from workbench.build.config import KernelConfig, Spec
 from workbench.errors import InputError
 from workbench.numerics import RELATIONS, TRANSFORMS, invariance
+from workbench.numerics.transforms import neutral_changes
 
 H, V = 48, 5
 
@@ -299,3 +302,141 @@ def test_refusals():
         invariance(lambda h, w: steady(h, w)[:, :1], hidden, weight)
     with pytest.raises(InputError, match="max_active=0"):
         invariance(steady, hidden, weight, max_active=0)
+
+
+# ---- what travels with the rows ------------------------------------------------------------------
+
+
+def picked(logits, target):
+    """logits [.., V], target [..] -> [.., 2]: two results of a row."""
+    at = target.clamp(min=0).unsqueeze(-1)
+    chosen = torch.cat([logits.gather(-1, at), logits[..., :1]], -1)
+    return torch.where(target.unsqueeze(-1) < 0, torch.zeros_like(chosen), chosen)
+
+
+def draw_logits():
+    g = torch.Generator().manual_seed(1)
+    target = torch.randint(9, (20,), generator=g)
+    target[[0, 7]] = -100
+    return torch.randn(20, 9, generator=g), target
+
+
+def test_a_companion_travels_with_its_row():
+    logits, target = draw_logits()
+    kinds, shapes = set(), set()
+
+    def fn(rows, ids):
+        assert ids.shape == rows.shape[:-1] and ids.dtype == torch.int64
+        kinds.update(ids[ids < rows.shape[-1]].tolist())
+        shapes.add(rows.shape[-1])
+        return picked(rows, ids)
+
+    result = invariance(fn, logits, row_inputs=[target], columns=("logit", "first"))
+    assert result.passed and result.shape == (20, 9, 2)
+    assert all(t.cases and t.elements for t in result.transforms)
+    assert -100 in kinds and kinds <= {-100, *range(9)}  # what is drawn are values that were given
+    assert shapes == {9, 4}  # T7 also calls it with fewer columns
+    in_sequences = [t.reshape(4, 5, *t.shape[1:]) for t in (logits, target)]
+    assert invariance(fn, in_sequences[0], row_inputs=in_sequences[1:]).passed
+
+
+def test_a_companion_that_is_not_moved_is_caught():
+    logits, target = draw_logits()
+
+    def stale(rows, ids):
+        kept = target[torch.arange(ids.numel()) % 20] % rows.shape[-1]
+        return picked(rows, kept.reshape(ids.shape))
+
+    result = invariance(stale, logits, row_inputs=[target], columns=("logit", "first"))
+    assert not result["T2"].passed and not result["T6"].passed
+    first = result["T2"].first_mismatch
+    assert (first["column"], first["column_name"]) == (0, "logit")
+    assert first["vocab_id"] == int(target[first["row"]])
+
+
+def test_neighbours_of_float_companions_are_not_finite_either():
+    hidden, weight = draw()
+    upstream = torch.randn(20, V)
+    seen = set()
+
+    def fn(rows, w, u):
+        if len(rows) == 17:  # T3
+            seen.add((bool(rows.isfinite().all()), bool(u.isfinite().all())))
+        return (u.double() @ w.double()).float()
+
+    result = invariance(
+        fn, hidden, weight, row_inputs=[upstream], transforms="T3", columns="channel"
+    )
+    assert seen == {(True, True), (False, False)} and result.shape == (20, H, H)
+
+
+def test_a_result_without_columns():
+    logits, _ = draw_logits()
+    result = invariance(lambda rows: rows.double().sum(-1).float(), logits)
+    assert result.passed and result.shape == (20, 9, 1)
+    broken = invariance(lambda rows: rows.sum(-1) + len(rows), logits, transforms="T1")
+    assert broken["T1"].first_mismatch["column"] == 0
+
+
+def test_refusals_of_companions():
+    logits, target = draw_logits()
+    for call, match in (
+        (lambda: invariance(picked, logits, row_inputs=[target[:5]]), r"row_inputs\[0\].*\[5\]"),
+        (lambda: invariance(picked, logits[:, :0], row_inputs=[target]), "nothing"),
+        (lambda: invariance(lambda rows: rows[:, :0], logits), "nothing to judge"),
+        (lambda: invariance(picked, logits, judgement="accuracy"), "forward_invariance"),
+    ):
+        with pytest.raises(InputError, match=match):
+            call()
+
+
+# ---- which builds are tried ----------------------------------------------------------------------
+
+
+def spec_of(constants, buffers=()):
+    ub = {"tile": "TILE_LENGTH", "buffers": {"fp32": list(buffers)}}
+    raw = {"archs": ["dav-2201"], "constants": constants, "ub": ub, "entries": []}
+    raw["entries"] = [{"in": "fp32", "out": "fp32", "kernel": "k"}]
+    return Spec("op", Path("k.asc"), raw)
+
+
+TILE = {"default": 64, "min": 64, "multiple_of": 64, "decides_bits": True, "why": ""}
+BLOCKS = {"default": 128, "min": 1, "max": 65535, "decides_bits": False, "why": ""}
+ROWS = {"default": 4, "min": 1, "max": 16, "decides_bits": False, "why": ""}
+WAY = {"default": 0, "names": {"a": 0, "b": 1}, "decides_bits": False, "why": ""}
+
+
+def test_every_constant_that_decides_no_bits_is_varied_and_no_other():
+    spec = spec_of({"TILE_LENGTH": TILE, "MAX_BLOCKS": BLOCKS, "ROWS": ROWS})
+    assert neutral_changes(spec, None, "fp32", (1, 128, 40)) == [
+        {"max_blocks": 1}, {"max_blocks": 40}, {"rows": 1}, {"rows": 16},
+    ]  # fmt: skip
+    free = spec_of({"TILE_LENGTH": {**TILE, "decides_bits": False}}, [{"count": 1, "bytes": 0}])
+    tiles = [change["tile_length"] for change in neutral_changes(free, None, "fp32", ())]
+    assert len(tiles) == 2 and all(tile % 64 == 0 for tile in tiles)
+
+
+def test_what_does_not_fit_is_halved_until_it_does():
+    big = {"count": 1, "times": "ROWS", "bytes": 40000}
+    spec = spec_of({"TILE_LENGTH": TILE, "ROWS": ROWS}, [big])
+    assert neutral_changes(spec, None, "fp32", (1,)) == [{"rows": 1}, {"rows": 2}]  # 8 do not fit
+
+
+def test_constants_of_another_schedule_are_varied_there():
+    used = {"count": 1, "times": "ROWS", "bytes": 32, "when": {"WAY": 1}}
+    spec = spec_of({"TILE_LENGTH": TILE, "MAX_BLOCKS": BLOCKS, "ROWS": ROWS, "WAY": WAY}, [used])
+    assert neutral_changes(spec, None, "fp32", (3, 256)) == [
+        {"max_blocks": 3}, {"max_blocks": 256},
+        {"way": 1}, {"way": 1, "max_blocks": 3, "rows": 1},
+        {"way": 1, "max_blocks": 256, "rows": 16},
+    ]  # fmt: skip
+    there = KernelConfig(way="b")
+    assert {"way": 0} in neutral_changes(spec, there, "fp32", (3,))
+    assert {"rows": 16} in neutral_changes(spec, there, "fp32", (3,))
+
+
+def test_no_block_counts_no_builds():
+    hidden, weight = draw()
+    kernel = FakeKernel(broken=True)
+    assert invariance(kernel, hidden, weight, max_blocks=()).passed
+    assert not invariance(kernel, hidden, weight, max_blocks=(40,)).passed

@@ -8,15 +8,26 @@ from __future__ import annotations
 import pytest
 import torch
 from helpers import bits, kernel
-from tolerances import FORWARD, GRADIENT, ratio
 
 import workbench as wb
+from workbench.numerics.contract import contract
 from workbench.ops import AscendLMHeadOp, NativeLMHeadOp
 from workbench.ops.lm_head import linear_vjp
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=["fp32", "bf16", "fp16"])
 with_bias = pytest.mark.parametrize("biased", [False, True], ids=["plain", "bias"])
+
+
+FORWARD, GRADIENT = "forward_accuracy", "gradient_accuracy"
+
+
+def ratio(got, reference, judgement, dtype) -> float:
+    """The worst |error| / (atol + rtol |reference|) under the contract's cell; at most 1 passes."""
+    verdict = contract().judge(got, reference, judgement, "lm_head", dtype)
+    assert verdict.cause != "nonfinite"
+    assert verdict.passed == (verdict.tolerance_ratio <= 1)
+    return verdict.tolerance_ratio
 
 
 def same_bits(a, b) -> bool:
@@ -106,7 +117,7 @@ def test_leading_dims(op, draw, dtype, leading, width, vocab):
 def test_bias_is_added_once(op, draw):
     """LN08"""
     hidden, weight, bias = draw((2, 4, 32), (7, 32), (7,))
-    torch.testing.assert_close(op(hidden, weight, bias), op(hidden, weight) + bias)
+    assert same_bits(op(hidden, weight, bias), op(hidden, weight) + bias)
 
 
 def test_the_operator_and_the_kernel_are_the_same(draw):
@@ -117,7 +128,8 @@ def test_the_operator_and_the_kernel_are_the_same(draw):
         run = kernel(256, arch, 7)
         assert same_bits(op(hidden, weight, bias), run(hidden, weight, bias))
         assert same_bits(op.forward_fp32(hidden, weight), run(hidden, weight, None, torch.float32))
-    assert AscendLMHeadOp().config == wb.KernelConfig(tile_length=4096, max_blocks=128)
+    config = AscendLMHeadOp().config
+    assert (config.tile_length, config.max_blocks, config.arch) == (4096, 128, "dav-2201")
     assert repr(NativeLMHeadOp()) == "NativeLMHeadOp()"
 
 
@@ -252,7 +264,7 @@ def test_strides_and_offsets(op, draw, dtype):
         h, w, b = form(hidden), form(weight), form(bias)
         assert h.is_neg() or not (h.is_contiguous() and w.is_contiguous())
         assert same_bits(op(h, w if ascend else weight, b), want), form.__name__
-        torch.testing.assert_close(op(h, w, b), want)
+        assert ratio(op(h, w, b), want, FORWARD, dtype) <= 1
     for offset in (1, 3, 7):
         h, w, b = shifted(hidden, offset), shifted(weight, offset), shifted(bias, offset)
         assert h.data_ptr() % 32 and w.data_ptr() % 32
@@ -260,7 +272,7 @@ def test_strides_and_offsets(op, draw, dtype):
     one = hidden[:1].expand(6, 50)
     assert one.stride(0) == 0 and same_bits(op(one, weight, bias), want[:1].expand(6, 9).clone())
     columns, column = op(hidden, weight[:1].expand(9, 50)), op(hidden, weight[:1])
-    torch.testing.assert_close(columns, column.expand(6, 9))
+    assert ratio(columns, column.expand(6, 9), FORWARD, dtype) <= 1
     assert not ascend or same_bits(columns, column.expand(6, 9).clone())
     ones = torch.ones((), dtype=dtype).expand(9)
     assert same_bits(op(hidden, weight, ones), op(hidden, weight, torch.ones(9, dtype=dtype)))
@@ -314,8 +326,11 @@ def test_gradient_closed_form(op, draw):
     """LN12"""
     hidden, weight, bias, upstream = draw((2, 4, 32), (7, 32), (7,), (2, 4, 7))
     got = gradients(op, hidden, weight, bias, upstream)
-    for g, e in zip(got, closed_form(hidden, weight, bias, upstream), strict=True):
-        torch.testing.assert_close(g, e.float(), atol=1e-5, rtol=1e-5)
+    want = closed_form(hidden, weight, bias, upstream)
+    sizes = closed_form(hidden.abs(), weight.abs(), bias, upstream.abs())
+    for g, e, size in zip(got, want, sizes, strict=True):
+        # At most 8 terms: a product and 7 sums each, in any order.
+        assert ((g - e).abs() <= 8 * 2.0**-24 * (1 + 2.0**-20) * size).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "fp16"])
@@ -382,12 +397,12 @@ def test_strided_upstream_gradient(draw):
     for form in (upstream.T.contiguous().T, torch.stack([upstream, upstream], -1)[..., 0]):
         assert not form.is_contiguous()
         got = gradients(AscendLMHeadOp(), hidden, weight, bias, form)
-        for g, e in zip(got, want, strict=True):
-            torch.testing.assert_close(g, e)
+        assert all(same_bits(g, e) for g, e in zip(got, want, strict=True))
     # The gradient of a sum is an expanded scalar.
     leaf = hidden.clone().requires_grad_()
     AscendLMHeadOp()(leaf, weight).sum().backward()
-    torch.testing.assert_close(leaf.grad, weight.sum(0).expand(3, 40))
+    exactly = weight.double().sum(0).expand(3, 40)
+    assert ratio(leaf.grad, exactly, GRADIENT, torch.float32) <= 1
 
 
 def test_a_gradient_of_the_gradient(draw):
@@ -397,10 +412,10 @@ def test_a_gradient_of_the_gradient(draw):
         AscendLMHeadOp()(hidden, weight).pow(2).sum(), hidden, create_graph=True
     )
     (got,) = torch.autograd.grad(g.sum(), weight)
-    h, w = (t.detach().clone().requires_grad_() for t in (hidden, weight))
+    h, w = (t.detach().double().requires_grad_() for t in (hidden, weight))
     (e,) = torch.autograd.grad((h @ w.T).pow(2).sum(), h, create_graph=True)
     (want,) = torch.autograd.grad(e.sum(), w)
-    torch.testing.assert_close(got, want)
+    assert ratio(got, want, GRADIENT, torch.float32) <= 1
 
 
 def test_vjp_of_nothing_asked():

@@ -1,100 +1,289 @@
-"""The custom operator as torch sees it: fake tensors, opcheck, torch.compile, threads."""
+"""The operators as torch sees them: opcheck, fake tensors, compile, export, autocast, threads.
+
+`test_func.py` has torch.func; second derivatives are with each operator's own tests.
+"""
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
 import threading
 
 import pytest
 import torch
 from helpers import ARCHS, bits, expected
+from op_cases import ARCH, CASES, DTYPES, grads, same
 from torch._subclasses import FakeTensorMode
 
 import workbench as wb
+from workbench.build.config import spec
 from workbench.errors import InputError
 from workbench.ops import AscendLMHeadOp
-from workbench.ops.lm_head import lm_head
 from workbench.ops.precision import full_fp32
 
-DTYPES = [torch.float32, torch.bfloat16, torch.float16]
-CONFIG = wb.KernelConfig(tile_length=64, max_blocks=7, arch="dav-3510")
+each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+each_dtype = pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=["fp32", "bf16", "fp16"])
-@pytest.mark.parametrize("fp32_out", [False, True])
-@pytest.mark.parametrize("biased", [False, True])
-def test_opcheck(draw, dtype, fp32_out, biased):
-    tensors = draw((2, 3, 70), (9, 70), (9,), dtype=dtype)
-    hidden, weight, bias = (t.requires_grad_() for t in tensors)
-    config = wb.KernelConfig(tile_length=64, arch="dav-2201").to_key()
-    rest = (fp32_out, config, "twin")
-    found = torch.library.opcheck(lm_head, (hidden, weight, bias if biased else None, *rest))
-    assert set(found.values()) == {"SUCCESS"} and len(found) >= 4
+# ---- opcheck -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=["fp32", "bf16", "fp16"])
-def test_meta_and_fake_tensors(draw, dtype):
-    hidden, weight, bias = draw((2, 0, 70), (9, 70), (9,), dtype=dtype)
-    op = AscendLMHeadOp(CONFIG)
-    on_meta = [t.to("meta") for t in (hidden, weight, bias)]
-    for run, out_dtype in ((op, dtype), (op.forward_fp32, torch.float32)):
-        out = run(*on_meta)
-        assert (out.device.type, out.shape, out.dtype) == ("meta", (2, 0, 9), out_dtype)
-        with FakeTensorMode() as mode:
-            fakes = [mode.from_tensor(t) for t in (hidden, weight, bias)]
-            out = run(*fakes)
-            assert (out.device.type, out.shape, out.dtype) == ("cpu", (2, 0, 9), out_dtype)
-            # Control: the fake implementation refuses what the real one refuses.
-            with pytest.raises(InputError, match="same H"):
-                run(fakes[0], torch.empty(9, 71, dtype=dtype))
+def checked(name: str, dtype: torch.dtype) -> list[tuple]:
+    """Calls of the torch operator `name` that opcheck tries; `torch.ops.workbench` has them."""
+    config = wb.KernelConfig(tile_length=64, arch=ARCH)
+    head = spec("lm_head").complete(config).to_key()
+    logp = spec("batch_invariant_logp").complete(config).to_key()
+    gemm = spec("det_gemm").complete(wb.KernelConfig(leaf_length=16, arch=ARCH)).to_key()
 
+    def leaves(op, **options):
+        case = CASES[op]
+        return case.leaves(case.draw(dtype, **options))
 
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_compile(draw, dynamic):
-    op = AscendLMHeadOp(CONFIG)
-
-    def loss(hidden, weight, bias):
-        return (op(hidden, weight, bias) * 2).logsumexp(-1) + op.forward_fp32(hidden, weight)[
-            ..., 0
+    hidden, weight, bias = leaves("lm_head", rows=(2, 3))
+    if name == "lm_head":
+        modes = itertools.product((bias, None), (False, True), ("deterministic", "matmul"))
+        return [(hidden, weight, b, wide, head, "twin", mode) for b, wide, mode in modes]
+    if name == "det_gemm":
+        a, b = leaves("det_gemm")
+        mixed = a.detach().float().requires_grad_()
+        return [(left, b, wide, gemm, "twin") for left in (a, mixed) for wide in (False, True)]
+    logits, target = leaves("batch_invariant_logp", rows=(2, 3))
+    if name == "batch_invariant_logp":
+        return [(logits, target, -100, validate, logp, "twin") for validate in (True, False)]
+    _, lse = torch.ops.workbench.batch_invariant_logp(logits, target, -100, True, logp, "twin")
+    ups = [torch.randn(2, 3, requires_grad=True) for _ in range(2)]
+    lse = lse.detach()
+    if name == "batch_invariant_logp_grad":
+        return [(logits, target, lse.requires_grad_(), *ups, -100, logp, "twin")]
+    rest = (1000, head, logp, "deterministic", "twin")
+    if name == "linear_logp":
+        return [
+            (hidden, weight, target, b, -100, validate, wide, *rest)
+            for b, validate, wide in ((bias, True, False), (None, False, True))
         ]
+    assert name == "linear_logp_grad"
+    _, lse = torch.ops.workbench.linear_logp(hidden, weight, target, bias, -100, True, False, *rest)
+    plain = [t.detach() for t in (*ups, hidden, weight, target, bias, lse)]  # no second derivative
+    needs = ((True, True, True), (True, False, False), (False, False, False))
+    return [(*plain, *need, -100, False, *rest) for need in needs]
 
+
+TORCH_OPS = (
+    *("lm_head", "det_gemm", "batch_invariant_logp", "batch_invariant_logp_grad"),
+    *("linear_logp", "linear_logp_grad"),
+)
+
+
+@each_dtype
+@pytest.mark.parametrize("name", TORCH_OPS)
+def test_opcheck(name, dtype):
+    for arguments in checked(name, dtype):
+        found = torch.library.opcheck(getattr(torch.ops.workbench, name).default, arguments)
+        assert set(found.values()) == {"SUCCESS"} and len(found) >= 4
+
+
+def test_every_torch_operator_is_checked():
+    for case in CASES.values():
+        case.make()
+    known = {
+        name.partition("::")[2]
+        for name in torch._C._dispatch_get_all_op_names()
+        if name.startswith("workbench::")
+    }
+    assert {name.partition(".")[0] for name in known} == set(TORCH_OPS)
+
+
+# ---- tensors without values ----------------------------------------------------------------------
+
+
+@each_dtype
+@each_case
+def test_meta_and_fake_tensors(case, dtype):
+    op = case.make()
+    for rows in ((0,), (5,)):
+        tensors = case.draw(dtype, rows)
+        for method, out_dtype in case.methods:
+            run = getattr(op, method)
+            want = run(*tensors)
+            assert want.dtype == (out_dtype or dtype)
+            out = run(*(t.to("meta") for t in tensors))
+            assert (out.device.type, out.shape, out.dtype) == ("meta", want.shape, want.dtype)
+            with FakeTensorMode() as mode:
+                fakes = case.leaves([mode.from_tensor(t) for t in tensors])
+                out = run(*fakes)
+                assert (out.device.type, out.shape, out.dtype) == ("cpu", want.shape, want.dtype)
+                out.sum().backward()
+                for leaf in fakes:
+                    if leaf.is_floating_point():
+                        assert (leaf.grad.shape, leaf.grad.dtype) == (leaf.shape, leaf.dtype)
+                # Control: the fake implementation refuses what the real one refuses.
+                with pytest.raises(InputError):
+                    run(*fakes[:-1], fakes[-1].unsqueeze(-1))
+
+
+# ---- torch.compile and export --------------------------------------------------------------------
+
+
+def loss_of(case):
+    """A function of the operator with work of torch's own before and after it."""
+    op = case.make()
+
+    def loss(first, *rest):
+        a, b = (getattr(op, method)(first * 2, *rest) for method, _ in case.methods)
+        return (a.float().sin() + b.float()).sum(-1)
+
+    return loss
+
+
+@each_case
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_compile(case, dynamic):
+    """One graph, forward and backward, and the bits of the plain call."""
+    loss = loss_of(case)
     torch._dynamo.reset()
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager", dynamic=dynamic)
     for rows in (3, 5, 1, 0):
-        leaves = [t.requires_grad_() for t in draw((2, rows, 70), (9, 70), (9,))]
-        again = [t.detach().clone().requires_grad_() for t in leaves]
+        tensors = case.draw(rows=(rows,), seed=rows)
+        leaves, again = case.leaves(tensors), case.leaves(tensors)
         out, want = compiled(*leaves), loss(*again)
-        assert (bits(out) == bits(want)).all()
+        assert same(out, want)
         out.sum().backward()
         want.sum().backward()
-        for a, b in zip(leaves, again, strict=True):
-            torch.testing.assert_close(a.grad, b.grad)
+        for a, b in zip(grads(leaves), grads(again), strict=True):
+            assert same(a, b)
 
 
-def test_export(draw):
-    class Head(torch.nn.Module):
+@each_case
+def test_no_graph_breaks(case):
+    loss, tensors = loss_of(case), case.leaves(case.draw())
+    torch._dynamo.reset()
+    found = torch._dynamo.explain(loss)(*tensors)
+    assert (found.graph_count, found.graph_break_count) == (1, 0), found.break_reasons
+
+    # Control: a break is counted.
+    def broken(*tensors):
+        out = loss(*tensors)
+        torch._dynamo.graph_break()
+        return out + loss(*tensors)
+
+    torch._dynamo.reset()
+    assert torch._dynamo.explain(broken)(*tensors).graph_break_count >= 1
+
+
+@each_case
+def test_compile_under_autocast(case):
+    loss, tensors = loss_of(case), case.draw(torch.bfloat16)
+    want = loss(*tensors)
+    torch._dynamo.reset()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert same(torch.compile(loss, fullgraph=True, backend="aot_eager")(*tensors), want)
+
+
+@each_case
+def test_export(case):
+    class Module(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.weight = torch.nn.Parameter(draw((9, 70))[0])
-            self.op = AscendLMHeadOp(CONFIG)
+            self.op = case.make()
 
-        def forward(self, hidden):
-            return self.op(hidden, self.weight)
+        def forward(self, *tensors):
+            return self.op(*tensors)
 
-    head = Head()
-    (hidden,) = draw((4, 70), seed=1)
-    program = torch.export.export(head, (hidden,))
-    assert "workbench.lm_head" in str(program.graph)
-    assert (bits(program.module()(hidden)) == bits(head(hidden))).all()
+    tensors = tuple(case.draw())
+    program = torch.export.export(Module(), tensors)
+    assert f"workbench.{case.name}" in str(program.graph)
+    assert same(program.module()(*tensors), case.make()(*tensors))
 
 
-def test_vmap(draw):
-    """Batched by torch a slice at a time: the bits of each slice."""
-    hidden, weight = draw((4, 3, 70), (9, 70))
-    op = AscendLMHeadOp(CONFIG)
-    assert (
-        bits(torch.func.vmap(lambda h: op(h, weight))(hidden)) == bits(op(hidden, weight))
-    ).all()
+# ---- modes of torch ------------------------------------------------------------------------------
+
+
+@each_dtype
+@each_case
+def test_autocast_changes_nothing(case, dtype):
+    """Neither bits nor dtypes, forward and backward."""
+    op = case.make()
+    for method, out_dtype in case.methods:
+        results = []
+        for on in (False, True):
+            leaves = case.leaves(case.draw(dtype))
+            with torch.autocast("cpu", torch.bfloat16, enabled=on):
+                out = getattr(op, method)(*leaves)
+                assert (torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype == torch.bfloat16) == on
+                out.sum().backward()
+            assert out.dtype == (out_dtype or dtype)
+            results.append([out, *grads(leaves)])
+        for a, b in zip(*results, strict=True):
+            assert same(a, b)
+
+
+@each_case
+def test_no_grad_and_inference_mode(case):
+    op, tensors = case.make(), case.draw()
+    want = op(*tensors)
+    assert not want.requires_grad
+    leaves = case.leaves(tensors)
+    assert op(*leaves).requires_grad
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            out = op(*leaves)
+            assert same(out, want) and not out.requires_grad
+            assert same(op(*(t.clone() for t in tensors)), want)  # tensors born in the mode
+
+
+@pytest.mark.parametrize("case", [CASES["batch_invariant_logp"], CASES["linear_logp"]])
+def test_a_target_has_no_gradient(case):
+    tensors = case.draw()
+    place = case.arguments.index("target")
+    with pytest.raises(RuntimeError, match="floating point"):
+        tensors[place].clone().requires_grad_()
+    floats = case.leaves(tensors)
+    with pytest.raises(InputError, match="target is fp32; want int64 or int32"):
+        op_arguments = [*floats]
+        op_arguments[place] = tensors[place].float().requires_grad_()
+        case.make()(*op_arguments)
+    case.make()(*floats).sum().backward()
+    assert floats[place].grad is None
+
+
+@each_case
+def test_default_dtype_changes_nothing(case):
+    op, tensors = case.make(), case.draw(torch.bfloat16)
+    want = op(*tensors)
+    torch.set_default_dtype(torch.float64)
+    try:
+        leaves = case.leaves(tensors)
+        out = op(*leaves)
+        out.sum().backward()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert same(out, want)
+    assert all(g.dtype == torch.bfloat16 for g in grads(leaves))
+
+
+@each_case
+def test_copies_of_an_operator(case):
+    op, tensors = case.make(), case.draw()
+    want = op(*tensors)
+    for other in (copy.copy(op), copy.deepcopy(op), pickle.loads(pickle.dumps(op))):
+        assert repr(other) == repr(op) and same(other(*tensors), want)
+    native = case.native()
+    assert same(pickle.loads(pickle.dumps(native))(*tensors), native(*tensors))
+
+
+@each_case
+def test_checkpointing(case):
+    """Recomputed in backward by torch.utils.checkpoint: the same bits."""
+    op, tensors = case.make(), case.draw()
+    leaves, again = case.leaves(tensors), case.leaves(tensors)
+    op(*leaves).sum().backward()
+    torch.utils.checkpoint.checkpoint(op, *again, use_reentrant=False).sum().backward()
+    for a, b in zip(grads(leaves), grads(again), strict=True):
+        assert same(a, b)
+
+
+# ---- side by side, and from several threads ------------------------------------------------------
 
 
 def test_two_configurations_side_by_side(draw):
@@ -111,24 +300,21 @@ def test_two_configurations_side_by_side(draw):
     assert len(distinct) == 3  # tile 64 is one order on both; the others differ
 
 
-@pytest.mark.parametrize("same", [True, False], ids=["one operator", "one operator each"])
-def test_threads(draw, same):
+@pytest.mark.parametrize("shared", [True, False], ids=["one operator", "one operator each"])
+@each_case
+def test_threads(case, shared):
     """Forward and backward from several threads at once, each with inputs of its own."""
-    configs = [wb.KernelConfig(tile_length=t, arch=a) for t in (64, 1024) for a in ARCHS]
-    shared = AscendLMHeadOp(configs[0])
-    jobs = []
-    for i, config in enumerate(configs):
-        op = shared if same else AscendLMHeadOp(config)
-        dtype = DTYPES[i % 3]
-        jobs.append((op, draw((5, 1000), (13, 1000), (13,), (5, 13), seed=i, dtype=dtype)))
+    one = case.make()
+    jobs = [
+        (one if shared else case.make(), case.draw(dtype, (5,), seed))
+        for seed, dtype in enumerate([*DTYPES.values(), torch.float32])
+    ]
 
     def run(op, tensors):
-        *leaves, upstream = (t.clone() for t in tensors)
-        for t in leaves:
-            t.requires_grad_()
+        leaves = case.leaves(tensors)
         out = op(*leaves)
-        out.backward(upstream)
-        return [out.detach(), *(t.grad for t in leaves)]
+        out.sum().backward()
+        return [out.detach(), *grads(leaves)]
 
     alone = [run(*job) for job in jobs]
     precision = torch.backends.mkldnn.matmul.fp32_precision
@@ -138,11 +324,8 @@ def test_threads(draw, same):
     def work(i):
         try:
             start.wait(30)
-            for _ in range(20):
-                got = run(*jobs[i])
-                assert (bits(got[0]) == bits(alone[i][0])).all()
-                for g, want in zip(got[1:], alone[i][1:], strict=True):
-                    torch.testing.assert_close(g, want)
+            for _ in range(10):
+                assert all(same(a, b) for a, b in zip(run(*jobs[i]), alone[i], strict=True))
         except BaseException as error:
             wrong.append((i, error))
 

@@ -35,6 +35,8 @@ TILES = (64, 1024, 4096, "largest")
 ROWS, VOCAB = 3, 11
 NAN = {"fp32": 0x7FC00000, "bf16": 0x7FC0, "fp16": 0x7E00}
 
+each_schedule = pytest.mark.parametrize("schedule", ["output", "weight_stationary"])
+
 
 def tile_of(tile, arch: str) -> int:
     return LARGEST_TILE[arch] if tile == "largest" else tile
@@ -157,7 +159,8 @@ def test_special_values(arch, tile, dtype, out, width):
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("tile", [64, 1024, 4096])
 @pytest.mark.parametrize(("dtype", "out"), ENTRIES)
-def test_hard_sums(arch, tile, dtype, out):
+@each_schedule
+def test_hard_sums(arch, tile, dtype, out, schedule):
     g = torch.Generator().manual_seed(1)
     width = 4096
     normal = torch.randn(8, width, generator=g)
@@ -178,7 +181,7 @@ def test_hard_sums(arch, tile, dtype, out):
     tiny = torch.full((1, width), 1e-36 if dtype != "fp16" else 6e-8)
     weight = torch.cat([torch.ones(1, width), tiny, torch.full((1, width), 0.25), normal])
     weight = weight.to(DTYPES[dtype])
-    got = bits(kernel(tile, arch)(hidden, weight, None, DTYPES[out]))
+    got = bits(kernel(tile, arch, schedule=schedule)(hidden, weight, None, DTYPES[out]))
     want = expected(hidden, weight, arch=arch, tile=tile, out=out)
     np.testing.assert_array_equal(got, want)
     assert not got[6].any()  # a sum of -0 leaves the +0 start of the accumulator
@@ -188,20 +191,22 @@ def test_hard_sums(arch, tile, dtype, out):
         assert (bits(hidden.float()[0] * weight.float()[1]) != 0).all()
 
 
-def test_fp16_overflow_and_its_edge():
+@each_schedule
+def test_fp16_overflow_and_its_edge(schedule):
+    run = kernel(schedule=schedule)
     width = 64
     weight = torch.ones(5, width, dtype=torch.float16)
     weight[1:, 1] = torch.tensor([15, 15.9921875, 16, 1000])  # 65504 + it; 65520 is the tie to Inf
     hidden = torch.zeros(2, width, dtype=torch.float16)
     hidden[:, :2] = torch.tensor([[65504.0, 1], [-65504.0, -1]])
     weight[0, 1] = 0
-    got = bits(kernel()(hidden, weight))
+    got = bits(run(hidden, weight))
     want = np.array([0x7BFF, 0x7BFF, 0x7BFF, 0x7C00, 0x7C00], np.uint16)
     np.testing.assert_array_equal(got, [want, want | 0x8000])
-    exact = kernel()(hidden, weight, None, torch.float32)
+    exact = run(hidden, weight, None, torch.float32)
     assert exact[0].tolist() == [65504, 65519, 65519.9921875, 65520, 66504]
     # A bias is added before the one rounding: it can bring a sum back into range.
-    back = kernel()(hidden, weight, torch.full((5,), -1000.0, dtype=torch.float16))
+    back = run(hidden, weight, torch.full((5,), -1000.0, dtype=torch.float16))
     assert back.isfinite().tolist() == [[True] * 5, [False] * 5]
 
 
@@ -222,9 +227,8 @@ def cases(draw):
     )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
-@given(cases())
-def test_random_bit_patterns(case):
+def drawn(case):
+    """hidden, weight, and bias or None, of a case: random bit patterns."""
     rng = np.random.default_rng(case.seed)
     kind = np.uint32 if case.dtype == "fp32" else np.uint16
     width, fraction, bias = {"fp32": (8, 23, 127), "bf16": (8, 7, 127), "fp16": (5, 10, 15)}[
@@ -243,25 +247,33 @@ def test_random_bit_patterns(case):
         return from_bits(pattern & ~mask | (exponent << kind(fraction)), case.dtype)
 
     hidden, weight = draw(case.rows, case.width), draw(case.vocab, case.width)
-    b = draw(case.vocab) if case.bias else None
+    return hidden, weight, draw(case.vocab) if case.bias else None
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@given(cases())
+def test_random_bit_patterns(case):
+    hidden, weight, b = drawn(case)
     got = kernel(case.tile, case.arch)(hidden, weight, b, DTYPES[case.out])
     want = expected(hidden, weight, b, arch=case.arch, tile=case.tile, out=case.out)
     np.testing.assert_array_equal(bits(got), want)
 
 
-def test_flush_to_zero_in_the_caller_changes_nothing():
+@each_schedule
+def test_flush_to_zero_in_the_caller_changes_nothing(schedule):
+    run = kernel(64, schedule=schedule)
     # Products of 1e-30 and 1e-10 are subnormal, and so are the sums.
     hidden, weight = torch.full((2, 100), 1e-30), torch.full((3, 100), 1e-10)
     small = torch.full((2, 100), 6e-8, dtype=torch.float16)  # a subnormal fp16
     want = expected(hidden, weight, arch="dav-2201", tile=64)
-    want16 = bits(kernel(64)(small, small, None, torch.float16))
+    want16 = bits(run(small, small, None, torch.float16))
     assert want.all()
     if not torch.set_flush_denormal(True):
         pytest.fail("this CPU cannot flush subnormals, so the test tests nothing; mark it so")
     try:
         flushed = bits(hidden * weight[:1])
-        got = [bits(kernel(64)(hidden, weight, threads=t)) for t in (1, 2, 0)]
-        got16 = bits(kernel(64)(small, small, None, torch.float16))
+        got = [bits(run(hidden, weight, threads=t)) for t in (1, 2, 0)]
+        got16 = bits(run(small, small, None, torch.float16))
         still = bits(hidden * weight[:1])
     finally:
         torch.set_flush_denormal(False)

@@ -142,7 +142,7 @@ def test_the_slider_offers_what_fits_up_to_the_largest(arch, dtype):
     assert choices == sorted(set(choices)) and choices[0] == 64 and 4096 in choices
     assert choices[-1] == spec.largest_tile(arch, dtype) and len(choices) < 25
     for tile in choices:
-        spec.check(wb.KernelConfig(tile_length=tile, max_blocks=1, arch=arch), dtype)
+        spec.check(spec.complete(wb.KernelConfig(tile_length=tile, arch=arch)), dtype)
 
 
 # ---- the widget ----------------------------------------------------------------------------------

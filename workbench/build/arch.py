@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from dataclasses import dataclass
 
 from workbench import paths
@@ -29,11 +30,12 @@ class Arch:
     """What the workbench knows of one architecture (`--npu-arch` name, for example "dav-2201").
 
     `ub_bytes` is the unified buffer a kernel can use, in bytes. `assumed` names the fields that
-    the vendor does not document.
+    the vendor does not document. `chips` are patterns of its names in `npu-smi info`.
     """
 
     name: str
     products: str
+    chips: tuple[str, ...]
     ub_bytes: int
     bf16: str
     data_copy_pad: bool
@@ -80,6 +82,7 @@ def _parse(name: str, entry: dict) -> Arch:
     return Arch(
         name=name,
         products=entry["products"],
+        chips=tuple(entry["chips"]),
         ub_bytes=entry["ub_bytes"],
         bf16=entry["bf16"],
         data_copy_pad=entry["data_copy_pad"],
@@ -107,6 +110,24 @@ def _parse(name: str, entry: dict) -> Arch:
 def names() -> list[str]:
     """Names of all known architectures."""
     return sorted(_all())
+
+
+def of_chip(chip: str) -> list[str]:
+    """Names of the architectures that a chip of this name may have; none: not known.
+
+    Args:
+        chip: A name as npu-smi shows it, with or without "Ascend" before it.
+
+    Example:
+        >>> of_chip("910B3"), of_chip("Ascend310P3"), of_chip("Ascend910"), of_chip("H100")
+        (['dav-2201'], ['dav-2002'], ['dav-1001', 'dav-2201'], [])
+    """
+    plain = re.sub(r"^ascend[\s_]*", "", chip.strip(), flags=re.IGNORECASE)
+    return [
+        arch.name
+        for arch in _all().values()
+        if any(re.fullmatch(pattern, plain, re.IGNORECASE) for pattern in arch.chips)
+    ]
 
 
 def load(name: str) -> Arch:

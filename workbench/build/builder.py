@@ -15,6 +15,7 @@ import shutil
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,12 +23,12 @@ from typing import Any
 
 from workbench import paths
 from workbench.build import arch as archs
-from workbench.build import cache, cann, compiler, includes, source
+from workbench.build import cache, cann, compiler, extension, includes, source
 from workbench.build import config as configs
 from workbench.build.kernel import Kernel, KernelInfo
 from workbench.build.toolchain import MODULE, Object, Toolchain, Unit, python_identity
 from workbench.build.twin import TwinToolchain
-from workbench.errors import BuildError, ConfigError
+from workbench.errors import BuildError, ConfigError, MissingError
 
 BACKENDS = ("auto", "twin", "npu")
 ATTEMPTS = 5  # at a build whose parts another process removes meanwhile
@@ -56,8 +57,9 @@ def build(
     Args:
         op_or_path: Name of a shipped kernel ("lm_head") or path of any `.asc` file.
         config: Architecture and constants; None: the kernel's defaults on "dav-2201".
-        backend: "twin" (the CPU), "npu" (bisheng, CANN), or "auto": npu where a device, CANN and
-            torch_npu are there, else twin.
+        backend: "twin" (the CPU), "npu" (the extension built ahead of time where it has this kernel
+            with these constants, else bisheng), or "auto": npu where a device, torch_npu and CANN
+            are there, else twin.
         defines: More macros, {"NAME": value}; "" defines a macro without a value.
         dtypes: Input dtypes ("fp32", "bf16", "fp16") whose entries of a shipped kernel are compiled
             now; None: the first that the configuration fits. The others are compiled when they are
@@ -84,13 +86,22 @@ def build(
     given = _check_defines(defines or {})
     cfg = spec.complete(config) if spec else (config or configs.KernelConfig())
     first = _first_kernels(spec, cfg, given, dtypes)
-    chain = toolchain or _toolchain(backend)
+    backend_name = toolchain.name if toolchain else _backend(backend)
     unit = _unit(path, cfg, given, first)
-    key, module, cached = _module(unit, chain, include_dirs or [])
+    chain, ready, why = toolchain, None, ""
+    if backend_name == "npu" and toolchain is None and not include_dirs:
+        ready, why = _ahead_of_time(unit)
+    if ready is None:
+        chain = toolchain or _toolchain(backend_name, why)
+        key, module, cached = _module(unit, chain, include_dirs or [])
+        entries = [k.short_name for k in unit.kernels]
+    else:
+        key, module, cached = ready.__workbench__["key"], ready, True
+        entries = [*ready.kernels()]
     meta = module.__workbench__
     info = KernelInfo(
         name=spec.op if spec else path.name,
-        backend=chain.name,
+        backend=backend_name,
         arch=cfg.arch,
         defines=unit.defines,
         flags=meta["flags"],
@@ -99,11 +110,12 @@ def build(
         cached=cached,
         log=meta["log"],
         path=meta["path"],
-        entries=[k.short_name for k in unit.kernels],
+        entries=entries,
         source=str(path),
         source_digest=includes.digest(unit.data),
         key=key,
-        fidelity=_fidelity(spec, chain.name),
+        fidelity=_fidelity(spec, backend_name),
+        made="at run time" if ready is None else "ahead of time",
     )
 
     def again(changed: configs.KernelConfig) -> Kernel:
@@ -118,7 +130,7 @@ def build(
         )
 
     def load(name: str) -> Any:
-        assert spec is not None
+        assert spec is not None and chain is not None
         more = dataclasses.replace(
             unit, kernels=_named(unit.source, spec.kernels(spec.dtype_of(name)))
         )
@@ -226,12 +238,44 @@ def _check_defines(defines: dict[str, Any]) -> dict[str, str]:
     return out
 
 
-def _toolchain(backend: str) -> Toolchain:
+def _backend(backend: str) -> str:
+    """ "twin" or "npu", whatever was asked for."""
     if backend not in BACKENDS:
         raise ConfigError(f"unknown backend {backend!r}; known ones are {', '.join(BACKENDS)}")
     if backend == "auto":
-        backend = "twin" if cann.device_reasons() else "npu"
-    return cann.CannToolchain() if backend == "npu" else TwinToolchain()
+        return "twin" if cann.device_reasons() else "npu"
+    return backend
+
+
+def _toolchain(backend: str, why: str = "") -> Toolchain:
+    """The backend's toolchain; `why`: why the extension built ahead of time does not do."""
+    if _backend(backend) == "twin":
+        return TwinToolchain()
+    try:
+        return cann.CannToolchain()
+    except MissingError as e:
+        if not why:
+            raise
+        raise MissingError(
+            f"{e}. Nor can the extension built ahead of time take its place: {why}. It is built by "
+            f"{extension.HOW}, where bisheng is (docs/on-an-npu.md)"
+        ) from None
+
+
+def _ahead_of_time(unit: Unit) -> tuple[extension.Part | None, str]:
+    """The extension's share of the unit, or why there is none.
+
+    One that should do and does not is named even where bisheng can take its place: a build that
+    silently takes another way is hard to notice.
+    """
+    part, found = extension.part(unit)
+    if found.broken and cann.find_cann() is not None:
+        warnings.warn(
+            f"the extension built ahead of time is not used for {unit.path.name}: {found.reason}. "
+            f"bisheng compiles the kernel now; to build the extension anew: {extension.HOW}",
+            stacklevel=3,
+        )
+    return part, found.reason
 
 
 def _named(parsed: source.Source, names: list[str] | None) -> tuple[source.KernelDecl, ...]:
@@ -363,7 +407,8 @@ def _compile(
         for command in toolchain.commands(unit, work, objects):
             if include_dirs:
                 command = [*command, *(f"-I{Path(p).absolute()}" for p in include_dirs)]
-            status, output = compiler.run(command, work)
+            environment = getattr(toolchain, "environment", None)
+            status, output = compiler.run(command, work, environment)
             if status != 0 and _UNFIT_PARSED.search(output):
                 # A compiler that cannot take a parsed header up again reads the header itself.
                 for parsed in work.glob("*.gch"):

@@ -6,15 +6,17 @@ documentation and are tested against a stand-in that records them.
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workbench import paths
-from workbench.build import compiler, source
+from workbench import _npu_guard, paths
+from workbench.build import compiler, extension, source
 from workbench.build.toolchain import MODULE, Object, Unit, module_object
 from workbench.errors import ConfigError, MissingError
 
@@ -33,6 +35,19 @@ class Cann:
     def libraries(self) -> list[Path]:
         places = [self.home / "lib64", self.home / f"{platform.machine()}-linux" / "lib64"]
         return [p for p in places if p.is_dir()]
+
+    def environment(self) -> dict[str, str]:
+        """The variables that bisheng and what it starts find CANN by: all name this home, whatever
+        they were. A build that takes half of its files from another CANN is hard to notice."""
+        found = {"ASCEND_HOME_PATH": str(self.home), "ASCEND_TOOLKIT_HOME": str(self.home)}
+        if (self.home / "opp").is_dir():
+            found["ASCEND_OPP_PATH"] = str(self.home / "opp")
+        first = [str(p) for p in self.libraries]
+        rest = [p for p in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if p]
+        if first or rest:
+            path = [*first, *(p for p in rest if p not in first)]
+            found["LD_LIBRARY_PATH"] = os.pathsep.join(path)
+        return found
 
 
 def find_cann() -> Cann | None:
@@ -65,7 +80,8 @@ class CannToolchain:
         cann: The installation; None: `find_cann()`.
 
     Raises:
-        MissingError: There is no CANN, or no host C++ compiler for the pybind11 part.
+        MissingError: There is no CANN; or, when a kernel is built, no host C++ compiler for the
+            pybind11 part.
     """
 
     name = "npu"
@@ -81,7 +97,14 @@ class CannToolchain:
             )
         self.cann = found
         self.bisheng = compiler.Compiler((str(found.bisheng),), str(found.bisheng))
-        self.cxx = compiler.find_cxx()
+
+    @functools.cached_property
+    def cxx(self) -> compiler.Compiler:
+        return compiler.find_cxx()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return self.cann.environment()
 
     @property
     def compiler_name(self) -> str:
@@ -113,7 +136,7 @@ class CannToolchain:
         host = [*self.cxx.command, "-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden"]
         return [module_object(host, self.cxx.identity)]
 
-    def text(self, unit: Unit) -> str:
+    def text(self, unit: Unit, function: str = "wb_kernel_table") -> str:
         # The user's file goes through as it is; only the kernel table follows it. A backslash is
         # an escape in the table's `#line`, and none in an `#include`.
         if '"' in str(unit.path):
@@ -122,49 +145,43 @@ class CannToolchain:
                 "move the file"
             )
         shown = str(unit.path).replace("\\", "\\\\")
-        table = source.launchers(unit.kernels, unit.constants, self.name, unit.arch.name, shown)
+        table = source.launchers(
+            unit.kernels, unit.constants, self.name, unit.arch.name, shown, function
+        )
         return f'#include "{unit.path}"\n#line 1 "<kernel table>"\n{table}'
 
-    def commands(self, unit: Unit, work: Path, objects: list[Path]) -> list[list[str]]:
-        path = work / "unit.asc"
-        path.write_text(self.text(unit), "utf-8")
-        rpaths = [f"-Wl,-rpath,{p}" for p in self.cann.libraries]
-        search = [f"-L{p}" for p in self.cann.libraries]
+    def compilation(self, unit: Unit, text: str, out: str) -> list[str]:
+        """The command that makes the object `out` of the generated text in the file `text`."""
         return [
-            [
-                str(self.cann.bisheng),
-                *self.flags(unit),
-                "-iquote",
-                str(unit.path.parent),
-                f"-I{paths.ASCEND}",
-                "-c",
-                str(path),
-                "-o",
-                str(work / "unit.o"),
-            ],
-            [
-                str(self.cann.bisheng),
-                "-shared",
-                str(work / "unit.o"),
-                *map(str, objects),
-                "-o",
-                str(work / MODULE),
-                *search,
-                *rpaths,
-                "-lascendcl",
-            ],
+            *[str(self.cann.bisheng), *self.flags(unit), "-iquote", str(unit.path.parent)],
+            *[f"-I{paths.ASCEND}", "-c", text, "-o", out],
+        ]
+
+    def link(self, objects: Sequence[str], out: str) -> list[str]:
+        """The command that makes the module `out` of `objects`."""
+        search = [f"-L{p}" for p in self.cann.libraries]
+        rpaths = [f"-Wl,-rpath,{p}" for p in self.cann.libraries]
+        return [
+            *[str(self.cann.bisheng), "-shared", *objects, "-o", out],
+            *[*search, *rpaths, "-lascendcl"],
+        ]
+
+    def commands(self, unit: Unit, work: Path, objects: list[Path]) -> list[list[str]]:
+        path, made = work / "unit.asc", str(work / "unit.o")
+        path.write_text(self.text(unit), "utf-8")
+        return [
+            self.compilation(unit, str(path), made),
+            self.link([made, *map(str, objects)], str(work / MODULE)),
         ]
 
 
 def device_reasons() -> list[str]:
     """Why the npu backend cannot run here; empty when it can. Imports neither torch nor
     torch_npu."""
-    import importlib.util
-
     reasons = []
-    if find_cann() is None:
-        reasons.append("CANN (bisheng) not found")
-    if importlib.util.find_spec("torch_npu") is None:
+    if find_cann() is None and not extension.usable():
+        reasons.append("CANN (bisheng) not found, and no extension built ahead of time")
+    if not _npu_guard.torch_npu_installed():
         reasons.append("torch_npu is not installed")
     if not list(Path("/dev").glob("davinci[0-9]*")) and shutil.which("npu-smi") is None:
         reasons.append("no NPU device (/dev/davinci*)")

@@ -10,7 +10,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,14 +127,16 @@ def cpu_identity() -> str:
     return platform.machine() + "-" + hashlib.blake2b(raw.encode(), digest_size=8).hexdigest()
 
 
-def run(command: Sequence[str], cwd: Path) -> tuple[int, str]:
+def run(
+    command: Sequence[str], cwd: Path, more: Mapping[str, str] | None = None
+) -> tuple[int, str]:
     """Run a compiler in `cwd`; returns (exit status, what it printed).
 
     The environment is the caller's without the variables that add hidden include or library
-    folders.
+    folders, and with the variables `more`.
     """
     env = {k: v for k, v in os.environ.items() if k not in _HIDDEN_INPUTS}
-    env.update(LC_ALL="C", TMPDIR=str(cwd))
+    env.update({"LC_ALL": "C", "TMPDIR": str(cwd), **(more or {})})
     try:
         done = subprocess.run(
             list(command),

@@ -41,7 +41,8 @@ class KernelInfo(Result):
 
     `seconds` is the time this call of `build` took, `cached` whether nothing had to be compiled,
     `entries` the kernels that were compiled with it, `fidelity` the twin's weakest tag on the
-    kernel's path with its assumptions ("not stated" for a kernel without a spec).
+    kernel's path with its assumptions ("not stated" for a kernel without a spec), `made` "at run
+    time" or "ahead of time" (from the extension that `setup.py` builds for devices).
     """
 
     name: str
@@ -59,6 +60,7 @@ class KernelInfo(Result):
     source_digest: str
     key: str
     fidelity: dict[str, Any] = field(default_factory=dict)
+    made: str = "at run time"
 
     def title(self) -> str:
         return f"{self.name} on {self.backend}, {self.arch}"
@@ -177,7 +179,8 @@ class Kernel:
         counters: bool = False,
         perturb: int = 0,
     ) -> None:
-        """Launch the kernel `name` over `blocks` blocks and wait for it.
+        """Launch the kernel `name` over `blocks` blocks and wait for it. On an NPU it is queued on
+        torch_npu's current stream, after what torch has queued there, and not waited for.
 
         Args:
             name: A name from `.kernels`.

@@ -298,11 +298,13 @@ def launchers(
     backend: str,
     arch: str,
     shown: str,
+    function: str = "wb_kernel_table",
 ) -> str:
     """C++ text of the kernel table (`csrc/ascend/kernel_table.h`) for these kernels.
 
     `constants` are names of integer macros whose values the compiler writes into the table. An
     error in a launcher is placed at its kernel, in the file `shown` (escaped for a C++ string).
+    `function` returns the table: a module of several kernel files has one for each.
     """
     names = [k.short_name for k in kernels]
     clear = {n for n in names if len({k.name for k in kernels if k.short_name == n}) == 1}
@@ -355,7 +357,7 @@ def launchers(
         f'const wb_table wb_the_table = {{"{backend}", "{arch}", wb_kernels, '
         f"sizeof wb_kernels / sizeof *wb_kernels - 1, wb_constants, {len(constants)}}};",
         "}",
-        'extern "C" const wb_table *wb_kernel_table(void) { return &wb_the_table; }',
+        f'extern "C" const wb_table *{function}(void) {{ return &wb_the_table; }}',
         "",
     ]
     return "\n".join(lines)

@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+from workbench.numerics.adapters import (
+    OperatorInputs,
+    OperatorRows,
+    operator_inputs,
+    operator_invariance,
+    operator_rows,
+)
+from workbench.numerics.agreement import (
+    LogpAgreement,
+    SamplerTrainerResult,
+    agreement,
+    sampler_trainer,
+)
 from workbench.numerics.bits import (
     BitComparison,
     Evidence,
@@ -11,6 +24,7 @@ from workbench.numerics.bits import (
     hex_bits,
     raw_bits,
 )
+from workbench.numerics.contract import Contract, Judgement, Operand
 from workbench.numerics.drift import DriftComparison, DriftResult, drift
 from workbench.numerics.invariance import (
     RELATIONS,
@@ -24,16 +38,28 @@ __all__ = [
     "RELATIONS",
     "TRANSFORMS",
     "BitComparison",
+    "Contract",
     "DriftComparison",
     "DriftResult",
     "Evidence",
     "InvarianceResult",
+    "Judgement",
+    "LogpAgreement",
+    "Operand",
+    "OperatorInputs",
+    "OperatorRows",
+    "SamplerTrainerResult",
     "TransformResult",
+    "agreement",
     "compare_bits",
     "drift",
     "evidence",
     "fixture_id",
     "hex_bits",
     "invariance",
+    "operator_inputs",
+    "operator_invariance",
+    "operator_rows",
     "raw_bits",
+    "sampler_trainer",
 ]

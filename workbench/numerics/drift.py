@@ -16,10 +16,11 @@ import torch
 from workbench._result import Result
 from workbench.errors import InputError
 from workbench.numerics.bits import Evidence, evidence, raw_bits
+from workbench.numerics.exact import exact_linear
+from workbench.numerics.ulp import ulp
 from workbench.ops.precision import full_fp32
 
 _AGAINST = ("exact", "torch.mv")
-_CHUNK_BYTES = 64 << 20  # fp64 copy of weight rows held at a time
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
@@ -139,15 +140,15 @@ def drift(
             f"{[*hidden.shape[:-1], v]}: [..., V] for hidden [..., H] and weight [V, H]"
         )
     out = out.detach().reshape(n, v).cpu()
-    exact, scale = _exact(rows, weight, bias)
-    ulp = _ulp(scale, out.dtype)
+    exact, scale = exact_linear(rows, weight, bias)
+    spacing = ulp(scale, out.dtype)
     comparisons = []
     if "exact" in against:
-        comparisons.append(_compare("kernel", out, "exact", exact, ulp))
+        comparisons.append(_compare("kernel", out, "exact", exact, spacing))
     if "torch.mv" in against:
         mv = _per_row_mv(rows, weight, bias).to(out.dtype)
-        comparisons.append(_compare("kernel", out, "torch.mv", mv, ulp))
-        comparisons.append(_compare("torch.mv", mv, "exact", exact, ulp))
+        comparisons.append(_compare("kernel", out, "torch.mv", mv, spacing))
+        comparisons.append(_compare("torch.mv", mv, "exact", exact, spacing))
     return DriftResult(
         comparisons=tuple(comparisons),
         shape=(n, rows.shape[1], v),
@@ -188,25 +189,6 @@ def _check(
         raise InputError("there are no outputs to measure; give at least one row and one column")
 
 
-def _exact(
-    rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits and the sums of |x w| (+ |b|), both fp64 [N, V], by chunks of the vocabulary."""
-    wide = rows.cpu().double()
-    size = wide.abs()
-    exact = torch.empty(len(rows), len(weight), dtype=torch.float64)
-    scale = torch.empty_like(exact)
-    step = max(1, _CHUNK_BYTES // (8 * max(1, rows.shape[1])))
-    for start in range(0, len(weight), step):
-        part = weight.detach()[start : start + step].cpu().double()
-        exact[:, start : start + step] = wide @ part.T
-        scale[:, start : start + step] = size @ part.abs().T
-    if bias is not None:
-        exact += bias.detach().cpu().double()
-        scale += bias.detach().cpu().double().abs()
-    return exact, scale
-
-
 def _per_row_mv(
     rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 ) -> torch.Tensor:
@@ -217,16 +199,8 @@ def _per_row_mv(
     return out if bias is None else out + bias.detach().cpu().float()
 
 
-def _ulp(scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Spacing of `dtype` at `scale` (fp64): 2^(floor(log2 scale) - p + 1), at least subnormal."""
-    info = torch.finfo(dtype)
-    exponent = torch.frexp(scale).exponent.double() - 1  # frexp's mantissa is in [0.5, 1)
-    spacing = torch.exp2(exponent) * info.eps
-    return spacing.clamp(min=info.smallest_normal * info.eps)
-
-
 def _compare(
-    candidate: str, got: torch.Tensor, reference: str, wanted: torch.Tensor, ulp: torch.Tensor
+    candidate: str, got: torch.Tensor, reference: str, wanted: torch.Tensor, spacing: torch.Tensor
 ) -> DriftComparison:
     error = got.double() - wanted.double()
     size = error.abs()
@@ -239,7 +213,7 @@ def _compare(
         max_abs=float(size.max()),
         mean_abs=float(size.mean()),
         rms=float(size.square().mean().sqrt()),
-        max_ulp=float((size / ulp).max()),
+        max_ulp=float((size / spacing).max()),
         differing=int(differ.sum()),
         outputs=size.numel(),
         nonfinite=int((~torch.isfinite(size)).sum()),

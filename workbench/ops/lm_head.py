@@ -3,6 +3,7 @@ import."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +12,13 @@ import torch
 from workbench.build.config import KernelConfig, spec
 from workbench.build.kernel import Kernel
 from workbench.errors import InputError
+from workbench.ops.det_gemm import product
+from workbench.ops.func import batch_first, differentiable, each_slice
 from workbench.ops.inputs import check_lm_head, short_name
 from workbench.ops.precision import full_fp32
 from workbench.ops.variant import backend_of, built, check_backend, plain
+
+BACKWARDS = ("deterministic", "matmul")
 
 _VJP_BYTES = 4 << 20  # of a 16-bit weight in fp32 that exist at a time in backward
 
@@ -45,9 +50,12 @@ class LMHeadKernel(Kernel):
             out_dtype: None (the inputs' dtype) or torch.float32: the fp32 sum as it is, an entry of
                 its own.
             out: Where to write, contiguous, [..., V] of the output dtype; None: a new tensor.
-            blocks: How many blocks to launch; None: min(outputs, MAX_BLOCKS). Never changes a bit.
+            blocks: How many blocks to launch; None: min(block turns, MAX_BLOCKS). Never changes a
+                bit.
             block_ids: Twin only: run just these blocks, and leave the elements of the others as
-                they were in `out`.
+                they were in `out`. Block b of B owns the turns b, b + B, b + 2 B, …: with schedule
+                "output" turn t is element t of [N, V]; with "weight_stationary" and G groups of
+                WEIGHT_ROWS vocabulary ids it is group t % G of pass t // G over HIDDEN_ROWS rows.
             threads: Twin only: host threads; 0: one per core.
             check, counters, perturb: Twin only; as in `Kernel.launch`.
 
@@ -77,7 +85,7 @@ class LMHeadKernel(Kernel):
         width, vocab = hidden.shape[-1], weight.shape[0]
         rows = outputs // vocab
         if blocks is None:
-            blocks = min(outputs, self.constants["MAX_BLOCKS"])
+            blocks = min(self._turns(rows, vocab), self.constants["MAX_BLOCKS"])
         self.launch(
             self.spec.entry(dtype, short_name(wanted)),
             blocks,
@@ -97,6 +105,13 @@ class LMHeadKernel(Kernel):
         )
         return out
 
+    def _turns(self, rows: int, vocab: int) -> int:
+        """Block turns of a launch; more blocks would have nothing to do."""
+        given = self.constants
+        if given["SCHEDULE"] == 0:
+            return rows * vocab
+        return -(-vocab // given["WEIGHT_ROWS"]) * -(-rows // given["HIDDEN_ROWS"])
+
 
 @torch.library.custom_op("workbench::lm_head", mutates_args=())
 def lm_head(
@@ -106,40 +121,147 @@ def lm_head(
     fp32_out: bool,
     config: str,
     backend: str,
+    backward: str = "deterministic",
 ) -> torch.Tensor:
-    """The LM head as a torch operator; `config` is a `KernelConfig.to_key()`."""
-    kernel = built("lm_head", config, backend)
+    """The LM head as a torch operator; `config` is a `KernelConfig.to_key()`, `backward` one of
+    BACKWARDS."""
+    kernel = built("lm_head", config, backend, hidden.dtype)
     return kernel(hidden, weight, bias, torch.float32 if fp32_out else None)
 
 
 @lm_head.register_fake
-def _(hidden, weight, bias, fp32_out, config, backend):
+def _(hidden, weight, bias, fp32_out, config, backend, backward="deterministic"):
     wanted = check_lm_head(hidden, weight, bias, torch.float32 if fp32_out else None)
     return hidden.new_empty((*hidden.shape[:-1], weight.shape[0]), dtype=wanted)
 
 
+@lm_head.register_vmap
+def _(info, in_dims, hidden, weight, bias, *rest):
+    if in_dims[1] is None and in_dims[2] is None:  # rows do not see each other
+        hidden = batch_first(hidden, in_dims[0], info.batch_size)
+        return lm_head(hidden, weight, bias, *rest), 0
+    return each_slice(lm_head, info.batch_size, in_dims, (hidden, weight, bias, *rest))
+
+
 def _setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
-    hidden, weight, bias = inputs[:3]
+    hidden, weight, bias, _, ctx.config, ctx.backend, ctx.mode = inputs
     ctx.save_for_backward(hidden, weight)
     ctx.bias_dtype = None if bias is None else bias.dtype
 
 
 def _backward(ctx: Any, grad: torch.Tensor) -> tuple:
-    hidden, weight = ctx.saved_tensors
     need_hidden, need_weight, need_bias = ctx.needs_input_grad[:3]
-    with full_fp32(grad.device.type):
-        grads = linear_vjp(
-            grad,
-            hidden,
-            weight,
-            need_hidden=need_hidden,
-            need_weight=need_weight,
-            bias_dtype=ctx.bias_dtype if need_bias else None,
-        )
-    return (*grads, None, None, None)
+    hidden, weight = ctx.saved_tensors
+    grads = head_vjp(
+        grad,
+        hidden,
+        weight,
+        ctx.config,
+        ctx.mode,
+        ctx.backend,
+        need_hidden=need_hidden,
+        need_weight=need_weight,
+        bias_dtype=ctx.bias_dtype if need_bias else None,
+    )
+    return (*grads, None, None, None, None)
 
 
-lm_head.register_autograd(_backward, setup_context=_setup_context)
+run_lm_head = differentiable(lm_head, _backward, _setup_context)
+
+
+def check_backward(backward: str) -> None:
+    """Raise InputError unless `backward` is one of BACKWARDS."""
+    if backward not in BACKWARDS:
+        raise InputError(f"unknown backward {backward!r}; known ones are {', '.join(BACKWARDS)}")
+
+
+@functools.lru_cache(maxsize=256)
+def gemm_key(config: str) -> str:
+    """The `KernelConfig.to_key()` of det_gemm that goes with one of the LM head: the same
+    architecture, switches and MAX_BLOCKS, its own defaults for the rest."""
+    head = spec("lm_head").complete(KernelConfig.from_key(config))
+    gemm = KernelConfig(arch=head.arch, switches=dict(head.switches), max_blocks=head.max_blocks)
+    return spec("det_gemm").complete(gemm).to_key()
+
+
+def head_vjp(
+    grad: torch.Tensor,
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    config: str,
+    backward: str,
+    backend: str,
+    *,
+    need_hidden: bool = True,
+    need_weight: bool = True,
+    bias_dtype: torch.dtype | None = None,
+) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """Gradients of `hidden @ weight.T + bias`, each in the dtype of its input.
+
+    Args:
+        grad: [..., V], the gradient of the logits.
+        hidden: [..., H].
+        weight: [V, H].
+        config: The `KernelConfig.to_key()` of the LM head.
+        backward: "deterministic" (`deterministic_vjp`) or "matmul" (`linear_vjp`).
+        backend: "twin" or "npu".
+        bias_dtype: dtype of the bias's gradient; None: no bias gradient.
+
+    Returns:
+        (grad_hidden [..., H], grad_weight [V, H], grad_bias [V]); None for what was not asked for.
+    """
+    wanted: dict[str, Any] = {
+        "need_hidden": need_hidden,
+        "need_weight": need_weight,
+        "bias_dtype": bias_dtype,
+    }
+    if backward == "matmul":
+        with full_fp32(grad.device.type):
+            return linear_vjp(grad, hidden, weight, **wanted)
+    return deterministic_vjp(grad, hidden, weight, gemm_key(config), backend, **wanted)
+
+
+def deterministic_vjp(
+    grad: torch.Tensor,
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    config: str,
+    backend: str,
+    *,
+    need_hidden: bool = True,
+    need_weight: bool = True,
+    bias_dtype: torch.dtype | None = None,
+) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """Gradients of `hidden @ weight.T + bias` by det_gemm: sums in fp32 in its one order, each
+    rounded once to the input's dtype.
+
+    The sums run over the vocabulary for grad_hidden, so that a row's gradient does not see the
+    batch, and over the rows, in their order, for grad_weight and grad_bias.
+
+    Args:
+        grad: [..., V], the gradient of the logits.
+        hidden: [..., H].
+        weight: [V, H].
+        config: A `KernelConfig.to_key()` of det_gemm.
+        backend: "twin" or "npu".
+        bias_dtype: dtype of the bias's gradient; None: no bias gradient.
+
+    Returns:
+        (grad_hidden [..., H], grad_weight [V, H], grad_bias [V]); None for what was not asked for.
+        No input is widened as a whole.
+    """
+    vocab, width = weight.shape
+    rows = hidden.shape[:-1].numel()  # a reshape to (-1, 0) would be ambiguous
+    g, h = grad.reshape(rows, vocab), hidden.reshape(rows, width)
+    run = functools.partial(product, config=config, backend=backend)
+    grad_hidden = grad_weight = grad_bias = None
+    if need_hidden:
+        grad_hidden = run(g, weight, hidden.dtype).reshape(hidden.shape)
+    if need_weight:
+        grad_weight = run(g.T, h, weight.dtype)
+    if bias_dtype is not None:
+        grad_bias = run(g.new_ones(1, rows), g, bias_dtype)[0]
+    return grad_hidden, grad_weight, grad_bias
 
 
 def linear_vjp(
@@ -199,11 +321,15 @@ class AscendLMHeadOp:
 
     A row's logits have the same bits in any batch, at any position and for any number of blocks.
     The order of summation depends on `config.tile_length` and `config.arch` and on nothing else.
+    The gradient of a row of hidden has the same property; those of weight and bias are sums over
+    the rows in their order.
 
     Args:
         config: KernelConfig; None: the kernel's defaults (tile 4096, 128 blocks) on "dav-2201".
         backend: "twin", "npu", or "auto": npu for tensors on an NPU, the twin for tensors on the
             CPU.
+        backward: "deterministic": gradients by the deterministic matrix product; "matmul": by
+            torch.matmul in fp32, in whatever order its library takes for the shape.
 
     Example:
         >>> op = AscendLMHeadOp(KernelConfig(tile_length=64))
@@ -212,11 +338,18 @@ class AscendLMHeadOp:
                 [8., 8., 8.]])
     """
 
-    def __init__(self, config: KernelConfig | None = None, backend: str = "auto") -> None:
+    def __init__(
+        self,
+        config: KernelConfig | None = None,
+        backend: str = "auto",
+        backward: str = "deterministic",
+    ) -> None:
         check_backend(backend)
+        check_backward(backward)
         self.config = spec("lm_head").complete(config)
         spec("lm_head").check(self.config)
         self.backend = backend
+        self.backward = backward
         self._key = self.config.to_key()  # here, since torch.compile does not trace json
 
     def forward(
@@ -240,7 +373,9 @@ class AscendLMHeadOp:
     def _run(self, hidden, weight, bias, *, fp32_out: bool) -> torch.Tensor:
         check_lm_head(hidden, weight, bias, None)
         backend = backend_of(hidden, self.backend)
-        return lm_head(hidden, weight, bias, fp32_out, self._key, backend)
+        return run_lm_head(hidden, weight, bias, fp32_out, self._key, backend, self.backward)
 
     def __repr__(self) -> str:
-        return f"AscendLMHeadOp({self.config!r}, backend={self.backend!r})"
+        return (
+            f"AscendLMHeadOp({self.config!r}, backend={self.backend!r}, backward={self.backward!r})"
+        )

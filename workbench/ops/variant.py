@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -10,12 +11,31 @@ import torch
 from workbench.build import builder
 from workbench.build.config import KernelConfig
 from workbench.errors import InputError
+from workbench.ops.inputs import short_name
+
+
+@dataclass(frozen=True)
+class _First:
+    """The dtype that a kernel is first used with: compiled at once, and no part of its name."""
+
+    dtype: torch.dtype | None = field(compare=False)
+
+
+def built(op: str, config: str, backend: str, dtype: torch.dtype | None = None) -> Any:
+    """The kernel of `op` for a `KernelConfig.to_key()`, built when it is first asked for, with the
+    entries for inputs of `dtype`. Those for others are compiled when they are used."""
+    return _built(op, config, backend, _First(dtype))
 
 
 @functools.lru_cache(maxsize=256)
-def built(op: str, config: str, backend: str) -> Any:
-    """The kernel of `op` for a `KernelConfig.to_key()`, built when it is first asked for."""
-    return builder.build(op, KernelConfig.from_key(config), backend)
+def _built(op: str, config: str, backend: str, first: _First) -> Any:
+    dtypes = None if first.dtype is None else [short_name(first.dtype)]
+    return builder.build(op, KernelConfig.from_key(config), backend, dtypes=dtypes)
+
+
+def forget() -> None:
+    """Let the next operator build its kernel anew."""
+    _built.cache_clear()
 
 
 def check_backend(backend: str) -> None:

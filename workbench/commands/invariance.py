@@ -1,0 +1,228 @@
+"""`workbench invariance`: does a row keep its bits whatever stands around it?"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from workbench.commands.arguments import (
+    BACKENDS,
+    DEFAULT_ARCH,
+    DTYPES,
+    FAILED,
+    OK,
+    Outcome,
+    json_option,
+    literal,
+    parse_pairs,
+    progress,
+)
+from workbench.errors import InputError
+
+OPS = ("lm_head", "batch_invariant_logp", "det_gemm", "linear_logp")
+SIZE = click.IntRange(min=1)
+
+
+@click.command()
+@click.option("--op", type=click.Choice(OPS), default="lm_head", show_default=True)
+@click.option(
+    "--gradient", is_flag=True, help="Judge the gradient of the rows: hidden, logits or a."
+)
+@click.option(
+    "--tile", type=int, help="TILE_LENGTH of the kernel; the kernel's default if left out."
+)
+@click.option("--max-blocks", type=int, help="MAX_BLOCKS of the kernel.")
+@click.option(
+    "-D", "defines", multiple=True, metavar="K=V", help="Another constant of it; repeatable."
+)
+@click.option("--arch", default=DEFAULT_ARCH, show_default=True, help="Ascend architecture.")
+@click.option("--backend", type=BACKENDS, default="auto", show_default=True)
+@click.option("--dtype", type=click.Choice(list(DTYPES)), default="fp32", show_default=True)
+@click.option(
+    "--sample", type=click.Choice(["synthetic", "smollm2"]), default="synthetic", show_default=True
+)
+@click.option(
+    "--hidden", type=SIZE, help="H (K of det_gemm) of the synthetic sample.  [default: 4096]"
+)
+@click.option(
+    "--vocab",
+    type=SIZE,
+    default=257,
+    show_default=True,
+    help="V: rows of the weight; N of det_gemm.",
+)
+@click.option("--rows", type=SIZE, default=8, show_default=True, help="Hidden states.")
+@click.option("--transforms", metavar="T1,T2,…", help="Which transforms; all if left out.")
+@click.option("--seed", type=int, help="Seed of the sample and of the transforms.")
+@click.option(
+    "--candidate",
+    default="kernel",
+    show_default=True,
+    metavar="C",
+    help="kernel, native, F.linear, torch.mv, or module:callable taking what the operator takes: "
+    "(hidden, weight), (logits, target), (a, b) or (hidden, weight, target).",
+)
+@json_option
+def invariance(
+    op: str,
+    gradient: bool,
+    tile: int | None,
+    max_blocks: int | None,
+    defines: tuple[str, ...],
+    arch: str,
+    backend: str,
+    dtype: str,
+    sample: str,
+    hidden: int | None,
+    vocab: int,
+    rows: int,
+    transforms: str | None,
+    seed: int | None,
+    candidate: str,
+) -> Outcome:
+    """Check on raw bits that a row's result does not depend on its batch.
+
+    With --gradient: that the gradient of a row does not. Of a callable it comes from torch's
+    autograd. Logits of --op batch_invariant_logp are those of the sample's hidden states and
+    weight; a target beyond --vocab is taken modulo it.
+
+    Example: workbench invariance --op lm_head --tile 1024 --dtype bf16 --gradient
+    """
+    constants = _constants(tile, max_blocks, defines)
+    if candidate != "kernel" and constants:
+        raise InputError(
+            "--tile, --max-blocks and -D are constants of the kernel: drop --candidate"
+        )
+    if sample == "smollm2" and hidden is not None:
+        raise InputError("--hidden is for the synthetic sample; smollm2's hidden size is 576")
+    subject = _callable(candidate, op)
+    adapters = importlib.import_module("workbench.numerics.adapters")
+    if candidate == "kernel":
+        config = importlib.import_module("workbench.build.config").KernelConfig
+        fn = adapters.operator_rows(
+            op, config(arch=arch, **constants), gradient=gradient, backend=backend
+        )
+    elif candidate == "native":
+        fn = adapters.operator_rows(op, gradient=gradient, impl="native")
+    else:
+        fn = adapters.OperatorRows(op, subject, gradient=gradient)
+    options: dict[str, Any] = {} if seed is None else {"seed": seed}
+    inputs = adapters.operator_inputs(
+        op, *_sample(op, sample, dtype, hidden, vocab, rows, seed), gradient=gradient, **options
+    )
+    if transforms is not None:
+        options["transforms"] = [t for t in transforms.replace(" ", "").split(",") if t]
+    what = f"the gradient of {candidate}" if gradient else candidate
+    progress(f"comparing {what} on {rows} rows, V = {vocab}, {dtype}")
+    found = adapters.operator_invariance(
+        op,
+        judgement=f"{'gradient' if gradient else 'forward'}_invariance",
+        dtype=dtype,
+        fn=fn,
+        inputs=inputs,
+        leading_dims=candidate in ("kernel", "native") and op != "det_gemm",
+        **options,
+    )
+    return Outcome(found, _table(found), OK if found.passed else FAILED)
+
+
+def _constants(
+    tile: int | None, max_blocks: int | None, defines: tuple[str, ...]
+) -> dict[str, Any]:
+    found = {k.lower(): literal(v) for k, v in parse_pairs(defines, "-D").items()}
+    for name, option, value in (
+        ("tile_length", "--tile", tile),
+        ("max_blocks", "--max-blocks", max_blocks),
+    ):
+        if value is None:
+            continue
+        if name in found:
+            raise InputError(f"{option} and -D {name.upper()} are the same: give one")
+        found[name] = value
+    return found
+
+
+def _table(found: Any) -> str:
+    """One line a transform, and its first mismatch below it."""
+    place = importlib.import_module("workbench.numerics.invariance").place
+    lines = [found.title()]
+    for t in found.transforms:
+        verdict = "passed" if t.passed else "FAILED"
+        count = f"{t.mismatches} of {t.elements} differ"
+        lines.append(f"  {t.name}  {verdict}  {t.cases:3} cases  {count:24}  {t.relation}")
+        if at := t.first_mismatch:
+            lines.append(
+                f"      first: {place(at)}, {at['case']}: "
+                f"{at['expected_bits']} became {at['got_bits']}"
+            )
+    return "\n".join(lines)
+
+
+def _callable(name: str, op: str) -> Callable[..., Any] | None:
+    """The callable a name stands for; None for an operator of ours."""
+    if name in ("kernel", "native"):
+        return None
+    if name in ("F.linear", "torch.mv"):
+        if op != "lm_head":
+            raise InputError(f"--candidate {name} is an LM head; {op} has kernel and native")
+        import torch
+
+        def linear(hidden, weight):
+            return torch.nn.functional.linear(hidden, weight)
+
+        def mv(hidden, weight):
+            rows = [torch.mv(weight, row) for row in hidden.reshape(-1, hidden.shape[-1])]
+            return torch.stack(rows).reshape(*hidden.shape[:-1], len(weight))
+
+        reference = linear if name == "F.linear" else mv
+        reference.__name__ = reference.__qualname__ = name  # what the result is titled with
+        return reference
+    module, colon, path = name.partition(":")
+    if not colon or not module or not path:
+        raise InputError(
+            f"--candidate {name}: wanted kernel, native, F.linear, torch.mv or module:callable"
+        )
+    here = str(Path.cwd())
+    if here not in sys.path:  # as with `python -m`; a console script leaves it out
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(f"--candidate {name}: cannot import {module}: {error}") from error
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise InputError(f"--candidate {name}: {module} has no callable {path}")
+    return found
+
+
+def _sample(
+    op: str, name: str, dtype: str, hidden: int | None, vocab: int, rows: int, seed: int | None
+) -> tuple[Any, Any, Any]:
+    """The operator's rows, weight [vocab, H] and target [rows]."""
+    import torch
+
+    samples = importlib.import_module("workbench.samples")
+    kind = getattr(torch, DTYPES[dtype])
+    if name == "synthetic":
+        found = samples.qwen3(
+            rows=rows, vocab=vocab, hidden_size=hidden or 4096, dtype=kind, seed=seed or 0
+        )
+    else:
+        found = samples.smollm2()
+    states = found.hidden.reshape(-1, found.hidden.shape[-1])
+    if rows > len(states) or vocab > len(found.weight):
+        raise InputError(
+            f"{name} has {len(states)} hidden states and {len(found.weight)} rows of weight; "
+            f"asked for --rows {rows} --vocab {vocab}"
+        )
+    states, weight = states[:rows].to(kind), found.weight[:vocab].to(kind)
+    target = found.target.flatten()[:rows] % vocab
+    if op == "batch_invariant_logp":
+        states = importlib.import_module("workbench.ops").NativeLMHeadOp()(states, weight)
+    return states, weight, target

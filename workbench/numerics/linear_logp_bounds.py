@@ -1,0 +1,209 @@
+"""How far a correct `linear_logp` can be from the exact log-prob: bounds from its sums' order.
+
+The contract's cell for log-probs is absolute. Log-probs of logits of size 64 are beyond it in fp32
+in any order of summation, so a verdict on `linear_logp` rests on what follows from the heights of
+its sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from workbench.errors import InputError
+from workbench.numerics.exact import exact_linear, exact_product
+
+U = 2.0**-24  # unit roundoff of fp32
+TINY = 2.0**-149  # smallest subnormal of fp32; a product or an exp that underflows loses less
+FUNCTION = 2 * U  # Exp and Ln within one ulp
+
+
+@dataclass(frozen=True)
+class Heights:
+    """Heights of the trees of additions: edges on the longest path from a term to its sum.
+
+    Attributes:
+        logits: Of a logit, over H products.
+        softmax: Of the sum of exponentials, over V.
+        grad_hidden: Of an element of the hidden state's gradient, over V products.
+        grad_weight: Of an element of the weight's and the bias's gradient, over the N rows.
+    """
+
+    logits: int
+    softmax: int
+    grad_hidden: int
+    grad_weight: int
+
+    @classmethod
+    def any_order(cls, rows: int, width: int, vocab: int) -> Heights:
+        """The largest heights there are: a sum of n terms one after the other has n - 1."""
+        return cls(*(max(n - 1, 0) for n in (width, vocab, vocab, rows)))
+
+
+class Bounded(NamedTuple):
+    """An exact result with what bounds its error: fp64 tensors of one shape.
+
+    Attributes:
+        exact: The values.
+        bound: The most a correct kernel can be off.
+        scale: Sum of the absolute values of the terms; of a log-prob the largest one of its logits.
+    """
+
+    exact: torch.Tensor
+    bound: torch.Tensor
+    scale: torch.Tensor
+
+
+def gamma(k: int) -> float:
+    """k u / (1 - k u) of fp32: the relative error of k roundings in a row.
+
+    Example:
+        >>> gamma(1) > 2**-24, gamma(0)
+        (True, 0.0)
+    """
+    return k * U / (1 - k * U)
+
+
+def linear_logp_bounds(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    target: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    upstream: torch.Tensor | None = None,
+    *,
+    heights: Heights,
+    ignore_index: int = -100,
+) -> dict[str, Bounded]:
+    """Exact values of `linear_logp` and its gradients, and a bound on the error of each element.
+
+    With z the exact logits, S_v the sum of |x w| (+ |b|) of logit v, h the heights, u = 2^-24,
+    u_d the unit roundoff of a 16-bit dtype (0 for fp32), γ_k = k u / (1 - k u):
+
+    1. A logit is off by e_v = γ_{h+1} S_v (h additions, one product; with a bias one addition
+       more), then by u_d |z_v| for its rounding. E is the largest e_v of the row.
+    2. The log-sum-exp of moved logits moves by E at most. On top comes its arithmetic: the
+       argument of an exponential is rounded (u |z_v - m|), Exp and Ln are within one ulp (2u), and
+       the sum of positive terms has relative error γ_h. So s is off by the factor 1 + ρ,
+       1 + ρ = (1 + γ_h) (1 + e^{2E} Σ p_v δ_v), δ_v = e^{u (|z_v - m| + 2E)} (1 + 2u) - 1, and
+       ln s by L = -ln(1 - ρ) + 2u (ln s + 2E + ρ). e^{2E} pays for taking p_v of exact logits.
+    3. logp = (z_t - m) - ln s: off by e_t + E + u |z_t - m| + L, and one rounding of the result.
+    4. p_v = exp(z_v - lse) is off by p_v (e^{ε_v} (1 + 2u) - 1), where ε_v is the error of its
+       argument; the gradient of a logit, g ([v = t] - p_v), by |g| times that, three roundings, and
+       u_d for its rounding: B_v.
+    5. The gradients are sums over v and over rows: B times |w| or |x|, γ_{h+1} of the sum of
+       absolute values, and u_d for the last rounding.
+
+    Args:
+        hidden: [..., H] fp32, bf16 or fp16.
+        weight: [V, H] of the same dtype.
+        target: [...] integers.
+        bias: [V] or None.
+        upstream: [...] gradient of the log-probs; None: no gradients.
+        heights: Of the sums.
+        ignore_index: Rows with this target have log-prob 0 and no gradient, exactly.
+
+    Returns:
+        By name: "logp" [...], and with `upstream` "hidden" [..., H], "weight" [V, H] and, with a
+        bias, "bias" [V].
+
+    Raises:
+        InputError: A target outside [0, V).
+
+    Example:
+        >>> x, w, t = torch.ones(1, 8), torch.ones(2, 8), torch.tensor([1])
+        >>> found = linear_logp_bounds(x, w, t, heights=Heights.any_order(1, 8, 2))
+        >>> exact, bound, scale = found["logp"]
+        >>> round(float(exact), 6), bool(bound > 0), float(scale)
+        (-0.693147, True, 8.0)
+    """
+    lead, width = hidden.shape[:-1], hidden.shape[-1]
+    rows = hidden.detach().cpu().reshape(lead.numel(), width)
+    ids = target.detach().cpu().reshape(-1).long()
+    active = ids != ignore_index
+    if bool(((ids < 0) | (ids >= len(weight)))[active].any()):
+        raise InputError(f"a target is outside [0, {len(weight)}) and not {ignore_index}")
+    at = torch.where(active, ids, torch.zeros_like(ids))[:, None]
+    low = _Rounding.of(hidden.dtype)
+
+    z, scale = exact_linear(rows, weight, bias)
+    e = gamma(heights.logits + 1 + (bias is not None)) * scale + width * TINY
+    e = e + low(z.abs() + e)
+    most = e.amax(1, keepdim=True)
+
+    top = z.amax(1, keepdim=True)
+    depth = (top - z).abs() + 2 * most
+    p = torch.softmax(z, 1)
+    delta = torch.expm1(U * depth) * (1 + FUNCTION) + FUNCTION
+    rho = torch.exp(2 * most) * (p * delta).sum(1, keepdim=True)
+    rho = gamma(heights.softmax) * (1 + rho) + rho + len(weight) * TINY
+    lse = torch.logsumexp(z, 1, keepdim=True)
+    log_s = (lse - top).abs() + 2 * most + rho
+    ln = -torch.log1p(-rho) + FUNCTION * log_s
+
+    logp, e_t, a = z.gather(1, at) - lse, e.gather(1, at), depth.gather(1, at)
+    bound = e_t + most + U * a + ln
+    bound = bound + U * (logp.abs() + bound)
+    keep = active[:, None]
+    zero = torch.zeros_like(logp)
+    found = {
+        "logp": Bounded(
+            torch.where(keep, logp, zero).reshape(lead),
+            torch.where(keep, bound, zero).reshape(lead),
+            scale.amax(1).reshape(lead),
+        )
+    }
+    if upstream is None:
+        return found
+
+    g = torch.where(keep, upstream.detach().cpu().double().reshape(-1, 1), zero)
+    hit = torch.zeros_like(z).scatter_(1, at, 1.0)
+    off_lse = most + ln + U * (lse.abs() + most + ln)
+    argument = e + off_lse
+    argument = argument + U * ((z - lse).abs() + argument)
+    off_p = p * (torch.expm1(argument) * (1 + FUNCTION) + FUNCTION) + TINY
+    grad = g * (hit - p)
+    off = g.abs() * (off_p * (1 + 2 * U) + 3 * U * (p + hit))
+    off = off + torch.where(g == 0, torch.zeros_like(off), low(grad.abs() + off))
+
+    found["hidden"] = _product(grad, off, weight.T, heights.grad_hidden, low, hidden.shape)
+    found["weight"] = _product(grad.T, off.T, rows.T, heights.grad_weight, low, weight.shape)
+    if bias is not None:
+        ones = torch.ones(1, len(rows), dtype=torch.float64)
+        found["bias"] = _product(grad.T, off.T, ones, heights.grad_weight, low, bias.shape)
+    return found
+
+
+def _product(
+    values: torch.Tensor,
+    off: torch.Tensor,
+    other: torch.Tensor,
+    height: int,
+    low: _Rounding,
+    shape: torch.Size,
+) -> Bounded:
+    """Exact `values @ other.T` and the bound for `values` off by `off` and an fp32 sum."""
+    exact, scale = exact_product(values, other)
+    moved, _ = exact_product(off, other.abs())
+    bound = moved + gamma(height + 1) * (scale + moved)
+    bound = bound + low(exact.abs() + bound)
+    return Bounded(exact.reshape(shape), bound.reshape(shape), scale.reshape(shape))
+
+
+@dataclass(frozen=True)
+class _Rounding:
+    """The error of one rounding to a 16-bit dtype; none for fp32, which rounds nothing more."""
+
+    unit: float
+    tiny: float
+
+    @classmethod
+    def of(cls, dtype: torch.dtype) -> _Rounding:
+        if dtype == torch.float32:
+            return cls(0.0, 0.0)
+        info = torch.finfo(dtype)
+        return cls(info.eps / 2, info.smallest_normal * info.eps / 2)
+
+    def __call__(self, size: torch.Tensor) -> torch.Tensor:
+        return self.unit * size + self.tiny
