@@ -73,7 +73,7 @@ def test_constants_do_not_come_through_defines(record):
     with pytest.raises(wb.ConfigError, match="not the name of a macro"):
         wb.build("lm_head", backend="twin", defines={"A B": 1})
     with pytest.raises(
-        wb.ConfigError, match="no kernel is called 'lm_tail'; shipped ones are .*lm_head"
+        wb.ConfigError, match=r"no kernel is called .lm_tail.; shipped ones are .*lm_head"
     ):
         wb.build("lm_tail", backend="twin")
     with pytest.raises(wb.ConfigError, match=r"no file /no/such\.asc"):
