@@ -2,6 +2,8 @@
 
 python benchmarks/rebuild.py --out benchmarks/results/rebuild.json
 python benchmarks/twin.py --out benchmarks/results/twin.json
+python benchmarks/schedules.py --out benchmarks/results/schedules.json
+python benchmarks/backward.py --out benchmarks/results/backward.json
 python benchmarks/_page.py
 """
 
@@ -26,11 +28,17 @@ def _seconds(name: str, s: dict) -> str:
     return f"| {name} | {s['median']:.4g} | {s['min']:.4g} | {s['max']:.4g} |"
 
 
-def page(rebuild: dict, twin: dict) -> str:
+def page(rebuild: dict, twin: dict, schedules: dict, backward: dict) -> str:
     rows = [
         f"| {r['dtype']} | {r['tile']} | {r['ratio']:.2f} | {r['checked']:.1f} | "
         f"{r['counters']:.2f} |"
         for r in sorted(twin["table"], key=lambda r: r["dtype"] != "float32")
+    ]
+    both = [
+        f"| {r['dtype']} | {r['bytes_per_logit']['output']:,.0f} | "
+        f"{r['bytes_per_logit']['weight_stationary']:,.0f} | {r['ratio']['output']:.2f} | "
+        f"{r['ratio']['torch.mv']:.2f} | {r['ratio']['F.linear']:.3f} |"
+        for r in schedules["table"]
     ]
     return "\n".join(
         [
@@ -68,6 +76,26 @@ def page(rebuild: dict, twin: dict) -> str:
             "|---|---|---|---|---|",
             *rows,
             "",
+            "## The two schedules of the LM head",
+            "",
+            f"{schedules['what']}; median of {schedules['runs']} runs in turn. "
+            f"{_machine(schedules)}.",
+            "Bytes do not depend on where a kernel runs. A ratio is the other's time over that of",
+            "`weight_stationary`: above 1 it is slower than that.",
+            "",
+            "| dtype | bytes from GM per logit, `output` | `weight_stationary` | time of "
+            "`output` | of `torch.mv` per row | of `F.linear` |",
+            "|---|---|---|---|---|---|",
+            *both,
+            "",
+            "## The deterministic backward of the LM head",
+            "",
+            f"{backward['what']}; median of {backward['runs']} pairs. {_machine(backward)}.",
+            "",
+            "| dtype | rows | time of `deterministic`, `matmul` = 1 |",
+            "|---|---|---|",
+            *(f"| {r['dtype']} | {r['rows']} | {r['ratio']:.2f} |" for r in backward["table"]),
+            "",
         ]
     )
 
@@ -77,6 +105,8 @@ if __name__ == "__main__":
     text = page(
         json.loads((results / "rebuild.json").read_text()),
         json.loads((results / "twin.json").read_text()),
+        json.loads((results / "schedules.json").read_text()),
+        json.loads((results / "backward.json").read_text()),
     )
     PAGE.write_text(text)
     print(f"wrote {PAGE}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+import pytest
 import torch
 from models import ascend_numpy as model
 
@@ -30,6 +31,11 @@ def bits(tensor: torch.Tensor) -> np.ndarray:
     """Raw bits of a 2- or 4-byte tensor: uint16 or uint32 of its shape."""
     size = tensor.element_size()
     return tensor.detach().contiguous().view(_SIGNED[size]).numpy().view(_UNSIGNED[size])
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Equal dtype, shape and raw bits."""
+    return a.dtype == b.dtype and a.shape == b.shape and bool((bits(a) == bits(b)).all())
 
 
 def from_bits(pattern: np.ndarray, dtype: str) -> torch.Tensor:
@@ -63,3 +69,27 @@ def wild(shape, seed: int, dtype: str = "fp32", spread: float = 6.0) -> torch.Te
 def mkl_on_avx2() -> bool:
     """Whether torch's own sums have the orders that the documents describe."""
     return torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
+
+
+def skip_unless_mkl_on_avx512(seen) -> None:
+    """Skip, with what was seen, where it is not known that torch's own sums change with the batch:
+    a fact of MKL on a CPU with AVX-512, measured at the sizes of the tests that ask."""
+    cpu = torch.backends.cpu.get_cpu_capability()
+    if not (torch.backends.mkl.is_available() and cpu == "AVX512"):
+        pytest.skip(f"known for MKL on AVX512 only; here, on {cpu}, seen: {seen}")
+
+
+def assert_check_outputs(op: str, code: int, out: dict) -> None:
+    """`workbench check --json` of a sound operator, at a size where the reference may err: against
+    fp64 no output is beyond its cell, and linear_logp keeps its derived bound and its bits."""
+    found = [output for case in out["cases"] for output in case["outputs"]]
+    assert len(found) > len(out["cases"])
+    for output in found:
+        if op == "linear_logp":
+            assert output["derived_ratio"] <= 1 and output["bits_equal"] and output["gate_passed"]
+            continue
+        assert output["tolerance_ratio_exact"] <= 1
+        # Green, or the reference's own error on this machine's library.
+        assert output["passed"] or output["cause"] == "reference"
+    wanted = op == "linear_logp" or all(output["passed"] for output in found)
+    assert (code == 0) == out["passed"] == wanted

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from helpers import bits
 
 import workbench as wb
 from workbench.ops import (
@@ -21,7 +20,6 @@ from workbench.ops import (
     NativeLMHeadOp,
 )
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 ARCH = "dav-3510"
 H, V = 70, 33
 
@@ -111,11 +109,6 @@ CASES = {
         ),
     )
 }
-
-
-def same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Equal dtype, shape and raw bits."""
-    return a.dtype == b.dtype and a.shape == b.shape and bool((bits(a) == bits(b)).all())
 
 
 def grads(leaves: list) -> list:

@@ -87,6 +87,11 @@ WRONG = {
     "invariance tile too large": ["invariance", "--op", "linear_logp", "--tile", "6400000"],
     "invariance mv of another op": ["invariance", "--op", "det_gemm", "--candidate", "torch.mv"],
     "invariance hidden of the sample": ["invariance", "--sample", "smollm2", "--hidden", "64"],
+    "invariance seed of 65 bits": ["invariance", "--seed", str(2**63), "--candidate=F.linear"],
+    "invariance candidate by its path": ["invariance", "--candidate", "../mine:f"],
+    "invariance candidate that ends": ["invariance", "--candidate", "ends_for_cli:f"],
+    "invariance more than memory": ["invariance", "--vocab", str(10**12), "--candidate=F.linear"],
+    "probe into no folder": ["probe", "--out", "no/such/x.md"],
     "invariance too many rows": [
         *["invariance", "--sample", "smollm2", "--rows", "9999", "--candidate", "torch.mv"]
     ],
@@ -105,9 +110,11 @@ WRONG = {
 @pytest.mark.parametrize("args", WRONG.values(), ids=WRONG.keys())
 def test_wrong_usage_is_exit_2_with_one_message(run, args, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "ends_for_cli.py").write_text("import sys; sys.exit(0)\n")
     code, out, err = run(*args)
     assert (code, out) == (2, "")
     assert err.startswith("workbench: ")
+    assert not (tmp_path / "no").exists()
     code, out, err = run(*args, "--json")
     assert code == 2
     assert out["error"]["message"] and out["error"]["type"]
@@ -177,6 +184,75 @@ def test_what_kernels_print_does_not_reach_stdout_with_json(run, monkeypatch):
     assert "from Python" in err and "from a process" in err
 
 
+CANDIDATES = {
+    "raises": ("raise ValueError('boom')", "raised ValueError: boom", []),
+    "ends": ("raise SystemExit(0)", "raised SystemExit: 0", []),
+    "detached": ("return (hidden @ weight.T).detach()", "no gradient: the result", ["--gradient"]),
+    "none": ("return None", "it returned None; want a tensor", ["--gradient"]),
+    "fails backward": (
+        "y = hidden @ weight.T; y.register_hook(lambda g: 1 / 0); return y",
+        "raised ZeroDivisionError",
+        ["--gradient"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "message", "args"), CANDIDATES.values(), ids=CANDIDATES)
+def test_a_candidate_of_invariance_that_raises_has_failed(
+    body, message, args, capfd, tmp_path, monkeypatch
+):
+    (tmp_path / f"{tmp_path.name}.py").write_text(f"def f(hidden, weight):\n    {body}\n")
+    monkeypatch.chdir(tmp_path)
+    name = f"{tmp_path.name}:f"
+    given = ["invariance", "--candidate", name, "--rows", "2", "--vocab", "5", "--hidden", "8"]
+    assert cli.main([*given, *args]) == 1
+    out, err = capfd.readouterr()
+    assert out == "" and f"workbench: candidate {name} failed: " in err and message in err
+    assert ("Traceback" in err) == ("raised" in message)
+    assert cli.main([*given, *args, "--json"]) == 1
+    out, _ = capfd.readouterr()
+    assert message in json.loads(out)["error"]["message"]
+
+
+def test_a_wrong_shape_is_told_without_what_the_command_line_does_not_have(
+    run, tmp_path, monkeypatch
+):
+    (tmp_path / "flat_for_cli.py").write_text("def f(h, w):\n    return (h @ w.T)[0]\n")
+    monkeypatch.chdir(tmp_path)
+    given = ["--candidate", "flat_for_cli:f", "--rows", "2", "--vocab", "5", "--hidden", "8"]
+    code, _, err = run("invariance", *given)
+    assert code == 2 and "wanted a tensor [1, 5]" in err and "leading_dims" not in err
+
+
+def test_a_full_disk_is_one_sentence():
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full on this system")
+    for args in ([], ["--json"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "workbench.cli", "cache", "info", *args],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        assert done.returncode == 2
+        assert done.stderr == "workbench: stdout cannot be written: No space left on device\n"
+
+
+def test_sys_exit_inside_a_command_is_no_success(run, monkeypatch):
+    monkeypatch.setattr(cli, "build_kernel", lambda *_: sys.exit(0))
+    code, out, err = run("build", "lm_head")
+    assert (code, out) == (1, "") and "SystemExit: 0" in err
+    assert run("build", "lm_head", "--json")[0] == 1
+
+
+def test_the_nearest_tile_is_named_once(run):
+    _, _, err = run("build", "lm_head", "-D", "TILE_LENGTH=100000")
+    assert "The largest value that works is" in err and "nearest" not in err
+    _, _, err = run("build", "lm_head", "-D", "TILE_LENGTH=65")
+    assert err.rstrip().endswith("; 64 is the nearest below")
+
+
 # ---- parsing ------------------------------------------------------------------------------------
 
 
@@ -219,6 +295,12 @@ def test_doctor(run):
     assert code == (0 if out["ok"] else 3)
     code, text, _ = run("doctor")
     assert text.startswith("twin ") and "npu" in text
+
+
+def test_doctor_names_the_checkout_where_it_is_one(run, monkeypatch, tmp_path):
+    assert doctor_module._extra("npu") == "-e '.[npu]'"
+    monkeypatch.setattr(doctor_module, "__file__", str(tmp_path / "workbench" / "doctor.py"))
+    assert doctor_module._extra("npu") == "'ascend-kernel-workbench[npu]'"
 
 
 def test_doctor_without_a_compiler(run, monkeypatch, tmp_path):

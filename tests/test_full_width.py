@@ -3,7 +3,8 @@
 Four samples of 11, 16, 13 and 19 tokens, packed to 59; of each the tokens after a prompt of 8 are
 active, 27 in all. The same tokens are run packed, permuted, in chunks and padded, all with the
 weight-stationary schedule, which is the quicker one here; "output" runs a part of the columns. No
-work is left out: every form computes all its rows and all columns. Times are of the twin.
+work is left out: every form computes all its rows and all columns; `linear_logp` the rows of the
+active tokens, whose log-probs it is asked for. Times are of the twin.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from helpers import kernel
 import workbench as wb
 from workbench.numerics.bits import compare_bits
 from workbench.numerics.contract import contract
-from workbench.ops import NativeLMHeadOp
+from workbench.ops import AscendBatchInvariantLogpOp, AscendLinearLogpOp, NativeLMHeadOp
 
 pytestmark = [pytest.mark.slow, pytest.mark.serial]
 
@@ -119,18 +120,86 @@ def test_every_form_has_the_bits_of_the_canonical_one(
     assert compare_bits(canonical, got).equal  # the prompts, too
 
 
-@pytest.mark.skipif(
+@pytest.fixture(scope="module")
+def target(sample):
+    """[59] token ids, -100 for the prompts: what the log-prob of a completion is asked for."""
+    prompts = torch.ones(TOKENS, dtype=torch.bool)
+    prompts[ACTIVE] = False
+    return sample.target.masked_fill(prompts, -100)
+
+
+@pytest.fixture(scope="module")
+def log_probs(canonical, target):
+    """(logp, lse) [59] of the logits of the canonical call: the operators in sequence."""
+    return AscendBatchInvariantLogpOp()(canonical, target, return_lse=True)
+
+
+def linear_in_form(name, sample, target):
+    """(logp, lse) [59] in canonical order, out of another form of the batch."""
+    op = AscendLinearLogpOp(wb.KernelConfig(schedule="weight_stationary"))
+    batches, at = FORMS[name](sample.hidden)
+    ids = torch.full((sum(b[..., 0].numel() for b in batches),), -100)
+    ids[at] = target  # padding has no target
+    parts = ids.split([b[..., 0].numel() for b in batches])
+    found = [
+        op(b, sample.weight, t.view(b.shape[:-1]), return_lse=True)
+        for b, t in zip(batches, parts, strict=True)
+    ]
+    return [torch.cat([t.flatten() for t in outputs])[at] for outputs in zip(*found, strict=True)]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_log_probs_of_every_form(sample, target, log_probs, name, record_property):
+    """linear_logp of the 27 active tokens: the bits of the two operators on the canonical form."""
+    begin = time.perf_counter()
+    got = linear_in_form(name, sample, target)
+    seconds = time.perf_counter() - begin
+    print(f"linear_logp, {name}: {seconds:.1f} s")
+    record_property("seconds", round(seconds, 1))
+    for one, want in zip(got, log_probs, strict=True):
+        compared = compare_bits(want[ACTIVE], one[ACTIVE])
+        assert compared.equal and compared.elements == 27, compared
+        assert compare_bits(want, one).equal and one[ACTIVE].all()  # the prompts: +0
+    found = contract().agreement(log_probs[0][ACTIVE], got[0][ACTIVE], dtype="bf16")
+    assert (found.max_abs, found.approx_kl, found.clip_fraction) == (0, 0, 0)
+    # Control: log-probs of other tokens are seen.
+    other = contract().agreement(log_probs[0][ACTIVE], got[0][ACTIVE].roll(1), dtype="bf16")
+    assert not compare_bits(log_probs[0][ACTIVE], got[0][ACTIVE].roll(1)).equal and other.max_abs
+
+
+needs_peak = pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc (Linux)"
 )
-def test_time_and_memory_of_a_call(sample, head, canonical, record_property):
-    """CI01 (T59): a repeat in one process: the same bits, and no more memory than its output."""
+
+
+@needs_peak
+def test_time_and_memory_of_linear_logp(sample, target, log_probs, record_property):
+    """Beside its 27 rows of logits it holds a copy of hidden and of its results."""
+    op = AscendLinearLogpOp(wb.KernelConfig(schedule="weight_stationary"))
+    got, seconds, growth = measured(lambda: op(sample.hidden, sample.weight, target))
+    logits = len(ACTIVE) * len(sample.weight) * 2
+    print(f"linear_logp of 27 tokens: {seconds:.1f} s, {growth / MIB:.0f} MiB above its inputs")
+    record_property("seconds", round(seconds, 1))
+    record_property("MiB above inputs", round(growth / MIB))
+    assert logits / 2 < growth <= logits + ALLOWANCE  # the logits at least: the peak is seen
+    assert compare_bits(log_probs[0], got).equal
+
+
+def measured(call):
+    """(result, seconds, bytes that the process's memory grew by at its peak)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim:
         trim(0)  # what earlier tests have freed would hide what this call takes
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
     before, begin = status("VmRSS"), time.perf_counter()
-    again = head(sample.hidden, sample.weight)
-    seconds, growth = time.perf_counter() - begin, status("VmHWM") - before
+    got = call()
+    return got, time.perf_counter() - begin, status("VmHWM") - before
+
+
+@needs_peak
+def test_time_and_memory_of_a_call(sample, head, canonical, record_property):
+    """CI01 (T59): a repeat in one process: the same bits, and no more memory than its output."""
+    again, seconds, growth = measured(lambda: head(sample.hidden, sample.weight))
     outputs = again.numel() * again.element_size()
     print(f"59 x 4096 x 151936: {seconds:.1f} s, {growth / MIB:.0f} MiB above its inputs")
     record_property("seconds", round(seconds, 1))

@@ -1,4 +1,5 @@
-"""The README's example runs as printed, and its commands exist."""
+"""The examples of the README and of the operators' pages run as printed; commands, links and tests
+that the pages name exist."""
 
 from __future__ import annotations
 
@@ -42,7 +43,30 @@ def test_each_command_exists_with_its_options(line: str) -> None:
     assert CliRunner().invoke(cli, [*words[1:2], "--help"]).exit_code == 0
 
 
-def test_every_linked_file_is_there() -> None:
-    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", README)
-    missing = [link for link in links if not (ROOT / link).exists()]
-    assert links and not missing
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OPERATORS = sorted((ROOT / "docs" / "operators").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_linked_file_is_there(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+    assert local or page.name not in ("README.md", "lm_head.md"), "the control: links are found"
+
+
+@pytest.mark.parametrize("page", OPERATORS, ids=lambda p: p.name)
+def test_the_operators_pages_run_and_name_tests_that_exist(page: Path) -> None:
+    text = page.read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(block, {})
+    table = text.partition("## Tests")[2].partition("\n## ")[0]
+    named: list[str] = []
+    for row in table.splitlines():
+        folder = ""
+        for name in re.findall(r"`([\w/]+(?:\.py)?)`", row.rpartition(" | ")[2]):
+            folder = name.rpartition("/")[0] or folder  # `tests/ops/a.py`, `b.py`
+            named.append(name if "/" in name else f"{folder}/{name}")
+    assert named and [name for name in named if not (ROOT / name).exists()] == []

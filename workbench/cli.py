@@ -23,9 +23,9 @@ import click
 from . import __version__
 from . import doctor as doctor_
 from ._result import Result, jsonable
+from .build.config import DEFAULT_ARCH
 from .commands.arguments import (
     BACKENDS,
-    DEFAULT_ARCH,
     FAILED,
     INTERRUPTED,
     MISSING,
@@ -49,6 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     # Kernels, candidates and libraries may print; with --json that must not reach stdout.
     with _stdout_aside() if as_json else contextlib.nullcontext():
         outcome, error = _run(args)
+    code = outcome.code if isinstance(outcome, Outcome) else int(outcome or 0)
     try:
         if as_json and isinstance(outcome, Outcome):
             data = outcome.data.to_dict() if isinstance(outcome.data, Result) else outcome.data
@@ -59,7 +60,13 @@ def main(argv: list[str] | None = None) -> int:
             print(outcome.text, flush=True)
     except BrokenPipeError:  # `workbench … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return outcome.code if isinstance(outcome, Outcome) else int(outcome or 0)
+    except OSError as full:  # `workbench … > /dev/full`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"workbench: stdout cannot be written: {full.strerror}", file=sys.stderr, flush=True)
+        code = USAGE
+    if as_json and argv is None:  # the process ends now: what is printed at exit is no JSON
+        os.dup2(2, 1)
+    return code
 
 
 def _run(args: list[str]) -> tuple[Outcome | int | None, bool]:
@@ -80,6 +87,10 @@ def _run(args: list[str]) -> tuple[Outcome | int | None, bool]:
         return _failure(error, FAILED), True
     except (KeyboardInterrupt, click.Abort):  # click turns the first into the second
         return _failure(KeyboardInterrupt(), INTERRUPTED, "interrupted"), True
+    except SystemExit as error:  # of code that a command ran: never a quiet success
+        return _failure(
+            error, FAILED, f"SystemExit: {error.code} was raised inside a command"
+        ), True
     except Exception as error:  # a bug, ours or a candidate's: the traceback is the message
         traceback.print_exc()
         return _failure(error, FAILED, f"{type(error).__name__}: {error}"), True
@@ -278,7 +289,7 @@ def probe(
     if out:
         path = Path(out)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(exist_ok=True)  # no further ones: that would be a misspelt path
             path.write_text(found.report())
         except OSError as e:
             raise InputError(f"--out {out}: cannot be written: {e.strerror}") from e

@@ -121,6 +121,13 @@ def missing_requirements() -> list[str]:
     return [m.group() for m in names if m and version_of(m.group()) is None]
 
 
+def _extra(name: str) -> str:
+    """What pip is told to install for an extra: the checkout where this is one."""
+    if (Path(__file__).resolve().parents[1] / "setup.py").is_file():
+        return f"-e '.[{name}]'"
+    return f"'{DISTRIBUTION}[{name}]'"
+
+
 def browser() -> str | None:
     """Path of a Chromium that the browser tests can drive, or None."""
     return next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -181,7 +188,7 @@ def _npu(problems: list[Problem]) -> dict:
             torch_npu is not None,
             "torch_npu",
             "gives PyTorch tensors on the NPU",
-            f"pip install '{DISTRIBUTION}[npu]' (the release that matches torch)",
+            f"pip install {_extra('npu')} (the release that matches torch)",
         ),
     ]
     reasons = []

@@ -14,13 +14,13 @@ from workbench import paths
 from workbench._result import Result
 from workbench.errors import InputError, MissingError
 from workbench.numerics.bits import fixture_id
+from workbench.ops.inputs import NAMES
 
 SMOLLM2 = paths.DATA / "smollm2-135m"
 QWEN3_HIDDEN = 4096
 QWEN3_VOCAB = 151936
 _CHUNK = 1 << 22  # fp32 elements drawn at a time: 16 MiB
 _TENSORS = ("hidden", "weight", "target", "vocab_id")
-_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +173,10 @@ def qwen3(
     """
     if distribution not in _DRAWS:
         raise InputError(f"distribution {distribution!r} is unknown; known: {DISTRIBUTIONS}")
-    if dtype not in _DTYPES:
-        raise InputError(f"dtype {dtype} is not one of an LM head; give one of {_DTYPES}")
+    if dtype not in NAMES:
+        raise InputError(
+            f"dtype {dtype} is not one of an LM head; give one of {', '.join(map(str, NAMES))}"
+        )
     if rows < 0 or hidden_size < 0 or vocab < 1:
         raise InputError(
             f"rows={rows}, vocab={vocab}, hidden_size={hidden_size}: sizes are not negative, and "

@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from workbench.build import builder, cache
+from workbench.build import builder, cache, steps
 from workbench.build.config import KernelConfig
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,8 +110,8 @@ def forget() -> None:
 def key_of(path, config=None, defines=None, include_dirs=(), toolchain=None) -> str:
     """The key of a build, computed without building."""
     chain = toolchain or builder._toolchain("twin")
-    unit = builder._unit(
-        Path(path), config or KernelConfig(), builder._check_defines(defines or {}), None
+    unit = steps.read_unit(
+        Path(path), config or KernelConfig(), steps.check_defines(defines or {}), None
     )
     folders = [*chain.include_folders(), *map(Path, include_dirs)]
     return builder._key(unit, chain, folders)[0]

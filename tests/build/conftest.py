@@ -11,7 +11,7 @@ import aot_kit
 import build_kit as kit
 import pytest
 
-from workbench.build import aot, builder, cache, extension
+from workbench.build import aot, builder, cache, extension, steps
 from workbench.build import arch as archs
 from workbench.build.twin import TwinToolchain
 
@@ -48,7 +48,7 @@ def prepared(base):
                         chain = builder._toolchain("twin")
                         parsed = [chain.parsed_headers(archs.load(a)) for a in archs.names()]
                         for item in [*chain.objects(), *parsed]:
-                            builder._object(item)
+                            steps.compiled(item)
                 made[real] = (compiler, folder)
         return made[real]
 
@@ -105,7 +105,7 @@ def real_extension(base, prepared) -> Path:
             p.setenv("WORKBENCH_CACHE", str(folder / "cache"))
             p.setenv("CXX", str(compiler))
             parts = [o for o in TwinToolchain().objects() if o.name != "npu_module.o"]
-            runtime = [str(builder._object(o)) for o in parts]
+            runtime = [str(steps.compiled(o)) for o in parts]
             for source in runtime:
                 shutil.copyfile(source, folder / Path(source).name)
             p.setenv("BISHENG_OBJECTS", " ".join(str(folder / Path(r).name) for r in runtime))

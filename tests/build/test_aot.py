@@ -485,8 +485,14 @@ def test_an_npu_smi_that_fails_is_quoted(asked, tmp_path, monkeypatch):
 def test_the_variable_goes_before_npu_smi(asked, monkeypatch):
     monkeypatch.setenv("WORKBENCH_ASCEND_ARCH", "dav-3510")
     assert asked("910B3") == ("dav-3510", "$WORKBENCH_ASCEND_ARCH")
-    monkeypatch.setenv("WORKBENCH_ASCEND_ARCH", "910b")
-    with pytest.raises(wb.ConfigError, match=r"'910b' is no architecture; known ones are dav-1001"):
+    monkeypatch.setenv("WORKBENCH_ASCEND_ARCH", "a2")
+    with pytest.raises(wb.ConfigError, match="'a2' is no architecture: the kernels run on dav-22"):
+        asked("910B3")
+    monkeypatch.setenv("WORKBENCH_ASCEND_ARCH", "Ascend910B4")
+    with pytest.raises(wb.ConfigError, match="it is a chip, whose architecture is dav-2201; the"):
+        asked("910B3")
+    monkeypatch.setenv("WORKBENCH_ASCEND_ARCH", "dav-1001")  # known, and no kernel runs on it
+    with pytest.raises(wb.ConfigError, match="no shipped operator runs on dav-1001; they run on"):
         asked("910B3")
 
 

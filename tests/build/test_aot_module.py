@@ -46,10 +46,10 @@ def package(real_extension, prepared, tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("WORKBENCH_CACHE", str(real_extension / "cache"))
     monkeypatch.setenv("CXX", str(prepared("g++")[0]))
     monkeypatch.delitem(sys.modules, extension.NAME, raising=False)
-    variant.built.cache_clear()
+    variant.forget()
     yield tmp_path / "package"
     sys.modules.pop(extension.NAME, None)
-    variant.built.cache_clear()
+    variant.forget()
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def launched(monkeypatch, op: str, module=None) -> tuple[dict[str, list[bytes]],
     bits = {}
     with monkeypatch.context() as patch:
         patch.setattr(builder, "build", build)
-        variant.built.cache_clear()
+        variant.forget()
         for name, dtype in (
             ("fp32", torch.float32),
             ("bf16", torch.bfloat16),
@@ -166,7 +166,7 @@ def launched(monkeypatch, op: str, module=None) -> tuple[dict[str, list[bytes]],
             made = drive(op, dtype)
             assert all(t.numel() for t in made)
             bits[name] = [t.contiguous().view(torch.uint8).numpy().tobytes() for t in made]
-    variant.built.cache_clear()
+    variant.forget()
     return bits, ran
 
 

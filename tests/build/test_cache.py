@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.build import builder, cache
+from workbench.build import builder, cache, steps
 from workbench.errors import BuildError, CacheError
 
 
@@ -146,7 +146,7 @@ def test_threads_that_need_the_same_object_compile_it_once(record, tmp_path, mon
 
     def work():
         turns.wait()
-        builder._object(item)
+        steps.compiled(item)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for t in threads:
@@ -179,7 +179,7 @@ def test_what_vanishes_between_two_steps_is_built_again(record, tmp_path, monkey
     """As if another process cleared the cache just then, once."""
     path = kit.source(tmp_path)
     place, name = {
-        "object": (builder, "_object"),
+        "object": (steps, "compiled"),
         "module": (builder, "_load"),
         "published": (cache, "trim"),
     }[step]
@@ -203,7 +203,7 @@ def test_what_vanishes_between_two_steps_is_built_again(record, tmp_path, monkey
 
 def test_a_cache_that_is_cleared_all_the_time_is_an_error(record, tmp_path, monkeypatch):
     path = kit.source(tmp_path)
-    monkeypatch.setattr(builder, "_held", lambda *a: (_ for _ in ()).throw(cache.Vanished("gone")))
+    monkeypatch.setattr(steps, "_held", lambda *a: (_ for _ in ()).throw(cache.Vanished("gone")))
     with pytest.raises(CacheError, match="gone"):
         wb.build(path, backend="twin")
 

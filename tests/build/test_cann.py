@@ -23,7 +23,7 @@ import torch
 
 import workbench as wb
 from workbench import paths
-from workbench.build import arch, builder, cache, cann
+from workbench.build import arch, builder, cache, cann, steps
 from workbench.build import source as source_pass
 from workbench.build.twin import TwinToolchain
 
@@ -146,7 +146,7 @@ def host_object(base, prepared) -> tuple[Path, list[str]]:
             if mine:
                 anywhere = cann.Cann(base, compiler, "a test")
                 for item in cann.CannToolchain(anywhere).objects():
-                    builder._object(item)
+                    steps.compiled(item)
     return folder, log.read_text().splitlines()
 
 
@@ -166,7 +166,7 @@ def calls(record, no_cann, host_object, tmp_path, monkeypatch) -> Calls:
 @pytest.fixture
 def twin_headers(calls, monkeypatch):
     """The stand-in compiles against the twin's headers and links its runtime: any kernel builds."""
-    runtime = [builder._object(o) for o in TwinToolchain().objects() if o.name != "npu_module.o"]
+    runtime = [steps.compiled(o) for o in TwinToolchain().objects() if o.name != "npu_module.o"]
     monkeypatch.setenv("BISHENG_HEADERS", str(paths.TWIN / "include"))
     monkeypatch.setenv("BISHENG_OBJECTS", " ".join(map(str, runtime)))
 

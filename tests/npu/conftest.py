@@ -3,21 +3,9 @@ why. `tests/test_npu_scenarios.py` runs the same scenarios on the CPU, so that t
 
 from __future__ import annotations
 
-from workbench.build.cann import device_reasons
+from workbench.build.cann import why_no_npu
 
-
-def reasons() -> list[str]:
-    """Why no NPU can be used; empty where one can."""
-    found = device_reasons()
-    if not found:
-        try:
-            import torch_npu  # noqa: F401
-        except (ImportError, OSError, RuntimeError) as e:  # all three where CANN does not fit
-            found.append(f"torch_npu does not import: {e}")
-    return found
-
-
-REASONS = reasons()
+REASONS = why_no_npu()
 collect_ignore_glob = ["test_*.py"] if REASONS else []
 
 

@@ -183,3 +183,30 @@ def test_refusals_of_batches():
     flat = SimpleNamespace(hidden=made.hidden[0], weight=made.weight, target=made.target[0])
     with pytest.raises(InputError, match=r"wanted \[S, T, H\]"):
         sampler_trainer(linear, flat)
+
+
+def test_the_padding_stands_on_the_side_that_is_named():
+    """Two samples of 3 and 5 tokens: where the zeros are that the callable is given."""
+    hidden, seen = torch.ones(2, 5, 8), []
+
+    def watch(hidden, weight, target):
+        seen.append(hidden)
+        return torch.zeros(target.shape)
+
+    given = SimpleNamespace(hidden=hidden, weight=torch.eye(8), target=torch.zeros(2, 5).long())
+    for side in ("left", "right"):
+        seen.clear()
+        sampler_trainer(
+            watch,
+            given,
+            lengths=(3, 5),
+            prompt=1,
+            samplers=("token",),
+            trainers=(f"padded {side}",),
+        )
+        filled = seen[-1][:, :, 0].bool()
+        width = filled.shape[1]
+        assert width > 5 and filled.sum(1).tolist() == [3, 5]
+        for row, length in zip(filled, (3, 5), strict=True):
+            first = width - length if side == "left" else 0
+            assert row[first : first + length].all()

@@ -6,16 +6,20 @@ OC01 to OC03 of the case table.
 from __future__ import annotations
 
 import json
+import sys
+import types
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 import workbench as wb
-from workbench.errors import ConfigError, InputError, MissingError
-from workbench.numerics import check_cases
-from workbench.numerics.check_cases import OPS, plain_torch
+from workbench.build import cann
+from workbench.errors import BuildError, CacheError, ConfigError, InputError, MissingError
+from workbench.numerics import check_cases, checker
+from workbench.numerics.check_cases import plain_torch
 from workbench.numerics.checker import check
+from workbench.ops import registry
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SMALL = {"device": "cpu", "batch": 2, "seq": 3, "vocab": 33, "normalized_dim": 70}
@@ -43,7 +47,7 @@ def grads(op="lm_head", candidate="ascend", **options):
 # ---- what passes ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", registry.ops())
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("candidate", ["ascend", "pytorch"])
 def test_sound_candidates_pass_forward_and_gradients(op, dtype, candidate):
@@ -245,6 +249,7 @@ BAD = {
     "another shape": (lambda h, w, b=None: linear(h, w, b)[0], EVERY, "want torch.float32"),
     "another dtype": (lambda h, w, b=None: linear(h, w, b).double(), FORWARD, "is torch.float64"),
     "not a tensor": (lambda h, w, b=None: 3.0, EVERY, "returned a float; want a tensor"),
+    "None": (lambda h, w, b=None: None, EVERY, "returned None; want a tensor"),
     "nothing": (lambda h, w, b=None: (), EVERY, "returned 0 of 1 outputs"),
     "no bias argument": (lambda h, w: linear(h, w), {k for k in EVERY if k[0]}, "TypeError"),
     "raises": (lambda h, w, b=None: 1 / 0, EVERY, "raised ZeroDivisionError: division by zero"),
@@ -343,7 +348,7 @@ def test_linear_logp_with_other_bits_fails(monkeypatch):
     assert all(o.bits_equal is False and o.derived_ratio <= 1 for o in outputs(found).values())
 
 
-def test_a_user_s_linear_logp_is_held_to_the_bound_of_any_order():
+def test_a_user_s_linear_logp_is_held_to_the_bound_of_partial_sums():
     both = plain_torch("linear_logp")
 
     def reversed_order(hidden, weight, target, bias=None):
@@ -360,6 +365,104 @@ def test_a_user_s_linear_logp_is_held_to_the_bound_of_any_order():
     assert failing(nan) >= FORWARD
 
 
+WIDE = {"normalized_dim": 4096, "vocab": 129, "seq": 8}
+PLAIN = plain_torch("linear_logp")
+OFF = {
+    "a nat less": (lambda h, w, t, b=None: PLAIN(h, w, t, b) - 1, FORWARD),
+    "a tenth of a nat less": (lambda h, w, t, b=None: PLAIN(h, w, t, b) - 0.1, FORWARD),
+    "temperature 0.99": (lambda h, w, t, b=None: PLAIN(h, w * 0.99, t, b), FORWARD),
+    "bias left out": (lambda h, w, t, b=None: PLAIN(h, w, t), {(1, "")}),
+}
+
+
+@pytest.mark.parametrize(("candidate", "wrong"), OFF.values(), ids=OFF)
+def test_a_user_s_log_probs_that_are_off_fail_in_fp32(candidate, wrong):
+    found = check("linear_logp", candidate, **(SMALL | WIDE))
+    assert failing(found) == wrong
+    row = outputs(found)[1, ""]
+    # The bound of any order, which is of this size, would let the first three through.
+    assert row.derived_ratio > 2
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_plain_torch_of_the_user_s_keeps_the_bound(dtype):
+    found = grads("linear_logp", lambda *inputs: PLAIN(*inputs), dtype=dtype, **WIDE)
+    assert found.passed, str(found)
+    # In 16 bits the rounding of logits is allowed for: the bound is wider, and a nat is still seen
+    # on some rows.
+    less = check("linear_logp", lambda *i: PLAIN(*i) - 1, dtype=dtype, **(SMALL | WIDE))
+    assert failing(less) == FORWARD
+
+
+def test_the_line_says_why_a_failed_cell_stands_under_a_suite_that_passed():
+    found = check("linear_logp", lambda *inputs: PLAIN(*inputs), **(SMALL | WIDE))
+    assert found.passed and "passed=False" in str(found)
+    for output in outputs(found).values():
+        assert not output.passed and output.reason.endswith("; linear_logp rests on gate_passed")
+    narrow = check("linear_logp", "pytorch", **(SMALL | {"normalized_dim": 1, "vocab": 2}))
+    assert all(o.passed and not o.reason for o in outputs(narrow).values())
+
+
+# ---- candidates that end, and set-ups that fail --------------------------------------------------
+
+
+class EndsInBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        sys.exit(0)
+
+
+def test_sys_exit_in_a_candidate_is_a_failed_verdict():
+    found = check("lm_head", lambda *inputs: sys.exit(0), **SMALL)
+    assert failing(found) == FORWARD
+    assert all(o.reason == "raised SystemExit: 0" for o in outputs(found).values())
+    found = grads("lm_head", lambda h, w, b=None: linear(EndsInBackward.apply(h), w, b))
+    assert failing(found) == EVERY - FORWARD
+    assert "backward raised SystemExit" in outputs(found)[0, "gradient:hidden"].reason
+
+    def interrupted(*inputs):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check("lm_head", interrupted, **SMALL)
+
+
+@pytest.mark.parametrize("check_grad", [False, True])
+def test_more_tensors_than_the_operator_has_outputs_fail(check_grad):
+    def two(hidden, weight, bias=None):
+        return linear(hidden, weight, bias), torch.zeros(3)
+
+    found = check("lm_head", two, check_grad=check_grad, **SMALL)
+    assert failing(found) == set(outputs(found)) != set()
+    assert all(o.reason == "returned 2 tensors; want 1" for o in outputs(found).values())
+    one = check("lm_head", lambda *i: [linear(*i)], check_grad=check_grad, **SMALL)
+    assert one.passed
+
+
+def test_a_set_up_that_fails_is_raised_and_no_verdict(monkeypatch):
+    """Of an operator of ours. A user's callable that raises the same has failed."""
+    tile = wb.KernelConfig(tile_length=12288)  # fits for 16 bits, not for fp32
+    with pytest.raises(ConfigError, match="12288"):
+        check("batch_invariant_logp", config=tile, **SMALL)
+    for kind in (ConfigError, MissingError, BuildError, CacheError):
+
+        def fails(*inputs, kind=kind, **options):
+            raise kind("no set-up")
+
+        monkeypatch.setattr(check_cases, "ascend", lambda *args, fails=fails: fails)
+        with pytest.raises(kind, match="no set-up"):
+            check("lm_head", **SMALL)
+        found = check("lm_head", fails, **SMALL)
+        assert failing(found) == FORWARD
+        assert f"raised {kind.__name__}: no set-up" in outputs(found)[0, ""].reason
+    monkeypatch.setattr(check_cases, "ascend", lambda *args: lambda *inputs, **options: 1 / 0)
+    assert failing(check("lm_head", **SMALL)) == FORWARD  # a bug of ours is a failed verdict
+
+
 # ---- names ---------------------------------------------------------------------------------------
 
 
@@ -373,7 +476,15 @@ def test_a_callable_of_the_user_by_name(tmp_path, monkeypatch):
         "        return head(hidden, weight, bias)\n"
         "    method = staticmethod(head)\n"
         "number = 3\n"
+        "class Needs:\n"
+        "    def __init__(self, size):\n"
+        "        pass\n"
+        "class Silent:\n"
+        "    pass\n"
     )
+    (tmp_path / "ends_for_check.py").write_text("import sys; sys.exit(0)\n")
+    (tmp_path / "divides_for_check.py").write_text("#\n1 / 0\n")
+    (tmp_path / "broken_for_check.py").write_text("def f(:\n")
     monkeypatch.chdir(tmp_path)
     for path in ("head", "Head", "Head.method"):
         found = grads("lm_head", f"mine_for_check:{path}")
@@ -382,6 +493,13 @@ def test_a_callable_of_the_user_by_name(tmp_path, monkeypatch):
         ("mine_for_check:number", "no callable number"),
         ("mine_for_check:nothing", "no callable nothing"),
         ("nowhere_at_all:f", "cannot import nowhere_at_all"),
+        ("../mine_for_check:head", "no name of a module"),
+        ("mine_for_check.py:head", "cannot import mine_for_check.py"),
+        ("ends_for_check:f", r"cannot import ends_for_check: SystemExit: 0 \(ends_for_check.py, l"),
+        ("divides_for_check:f", r"ZeroDivisionError: .* \(divides_for_check.py, line 2\)"),
+        ("broken_for_check:f", r"SyntaxError: .*broken_for_check.py, line 1"),
+        ("mine_for_check:Needs", r"raised TypeError: .*give a function, or a class whose arg"),
+        ("mine_for_check:Silent", "a Silent cannot be called"),
         ("triton", "known ones are ascend, pytorch, module:callable"),
         (":f", "known ones are"),
         ("m:", "known ones are"),
@@ -403,6 +521,16 @@ def test_a_callable_of_the_user_by_name(tmp_path, monkeypatch):
         ({"vocab": -1}, "vocab=-1"),
         ({"input_mode": "zeros"}, "random, constant"),
         ({"grad_mode": "twos"}, "random, ones"),
+        ({"seed": 2**63}, "seed=9223372036854775808: want a whole number of 64 bits"),
+        ({"grad_seed": -(2**63) - 1}, "grad_seed=-"),
+        ({"input_mode": "constant", "constant_value": 1e39}, r"constant_value=1e\+39: fp32 holds"),
+        (
+            {"input_mode": "constant", "constant_value": 7e4, "dtype": "fp16"},
+            "fp16 holds numbers from -65504 to 65504",
+        ),
+        ({"input_mode": "constant", "constant_value": float("nan")}, "constant_value=nan"),
+        ({"vocab": 10**12}, r"vocab=1000000000000.* takes at least [\d,]+ bytes; this machine has"),
+        ({"batch": 10**30}, "bytes; this machine has"),
     ],
 )
 def test_what_is_not_known_is_refused(options, message):
@@ -417,3 +545,21 @@ def test_a_device_that_is_not_there():
     with pytest.raises(MissingError, match="workbench doctor"):
         check("lm_head", **(SMALL | {"device": "npu"}))
     assert check("lm_head", **(SMALL | {"device": "auto"})).backend == "twin"
+
+
+def test_auto_takes_an_npu_only_where_all_it_needs_is_there(monkeypatch):
+    works = types.SimpleNamespace(is_available=lambda: True)
+    module = types.ModuleType("torch_npu")
+    module.npu = works
+    monkeypatch.setitem(sys.modules, "torch_npu", module)
+    monkeypatch.setattr(cann, "device_reasons", list)
+    assert checker._device("auto") == checker._device("npu") == "npu"
+    monkeypatch.setattr(cann, "device_reasons", lambda: ["no CANN"])  # torch_npu works without
+    assert checker._device("auto") == "cpu"
+    with pytest.raises(MissingError, match=r"device npu: no CANN\. `workbench doctor`"):
+        checker._device("npu")
+    monkeypatch.setattr(cann, "device_reasons", list)
+    works.is_available = lambda: False
+    assert checker._device("auto") == "cpu"
+    monkeypatch.setitem(sys.modules, "torch_npu", None)  # import raises
+    assert checker._device("auto") == "cpu"

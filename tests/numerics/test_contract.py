@@ -17,6 +17,7 @@ import torch
 from workbench.errors import ConfigError, InputError
 from workbench.numerics import Operand
 from workbench.numerics.contract import PATH, Contract, contract, load
+from workbench.ops import registry
 
 ACCURACY = ("forward_accuracy", "gradient_accuracy")
 INVARIANCE = ("forward_invariance", "gradient_invariance")
@@ -67,9 +68,7 @@ def test_gradients_have_the_forward_cells_but_for_two():
 
 
 def test_every_operator_has_a_class():
-    from workbench.numerics.check_cases import OPS
-
-    assert {op: contract().op_class(op) for op in OPS} == {
+    assert {op: contract().op_class(op) for op in registry.ops()} == {
         "lm_head": "reduction",
         "det_gemm": "reduction",
         "batch_invariant_logp": "logprob",
@@ -443,3 +442,25 @@ def test_aggregates_refuse_what_they_cannot_judge():
         agreement(x, x, x)
     with pytest.raises(InputError, match="fp8"):
         agreement(x, x, dtype="fp8")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.to_sparse(), "sparse_coo on cpu; want a dense tensor"),
+        (lambda t: t.to("meta"), "strided on meta; want a dense tensor"),
+        (lambda t: t.to(torch.float8_e4m3fn), "fp8"),
+        (lambda t: t.to(torch.complex64), "complex64; want a torch.Tensor of real floats"),
+        (lambda t: t.to(torch.int32), "int32; want a torch.Tensor of real floats"),
+        (lambda t: t.tolist(), "list; want a torch.Tensor of real floats"),
+    ],
+)
+def test_values_that_cannot_be_judged_are_refused_everywhere(change, message):
+    good = torch.ones(2, 3)
+    bad = change(good)
+    for pair in ((bad, good), (good, bad), (bad, bad)):
+        for judgement in ("forward_accuracy", "forward_invariance"):
+            with pytest.raises(InputError, match=message):
+                contract().judge(*pair, judgement, "lm_head", "fp32")
+        with pytest.raises(InputError, match=message):
+            contract().agreement(*pair)

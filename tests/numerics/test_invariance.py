@@ -440,3 +440,20 @@ def test_no_block_counts_no_builds():
     kernel = FakeKernel(broken=True)
     assert invariance(kernel, hidden, weight, max_blocks=()).passed
     assert not invariance(kernel, hidden, weight, max_blocks=(40,)).passed
+
+
+@pytest.mark.parametrize("name", ["argument 0", "argument 1", "bias"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_callable_that_changes_its_inputs_is_refused(name, when):
+    """Its rows would be other ones at the next call: zeroed before, every bit is equal."""
+
+    def changes(hidden, weight, bias):
+        victim = {"argument 0": hidden, "argument 1": weight, "bias": bias}[name]
+        if when == "before":
+            victim.zero_()
+        out = torch.stack([weight @ row for row in hidden]) + bias
+        victim.zero_()
+        return out
+
+    with pytest.raises(InputError, match=f"changed its {name} in place"):
+        invariance(changes, torch.ones(3, 8), torch.ones(5, 8), torch.ones(5), "T1", sizes=(2,))

@@ -8,9 +8,15 @@ import torch.nn.functional as F
 
 from workbench.build.config import KernelConfig
 from workbench.errors import InputError
-from workbench.numerics.check_cases import Draw, gemm_height, heights_of
+from workbench.numerics.check_cases import Draw, heights_of
 from workbench.numerics.exact import exact_product
-from workbench.numerics.linear_logp_bounds import Heights, U, gamma, linear_logp_bounds
+from workbench.numerics.linear_logp_bounds import (
+    Heights,
+    U,
+    _partial_sums,
+    gamma,
+    linear_logp_bounds,
+)
 from workbench.orders import declared_order
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -54,6 +60,22 @@ def test_torch_keeps_the_bound_of_any_order(dtype, shape, spread):
     got = plain(hidden, weight, target, bias, up)
     assert max(ratios(got, found).values()) <= 1
     assert all((value.bound > 0).all() for value in found.values())
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+@pytest.mark.parametrize("spread", [60.0, 2000.0])
+def test_the_bound_stays_a_number_where_logits_are_off_by_much(dtype, spread):
+    """e^{2E} is beyond 1 / 2u, or Inf, where the logits' own error is tens or thousands."""
+    hidden, weight, bias, target, up = draw(4, 700, 131, torch.float32, spread)
+    hidden, weight, bias = (t.clamp(-400, 400).to(dtype) for t in (hidden, weight, bias))
+    found = linear_logp_bounds(
+        hidden, weight, target, bias, up, heights=Heights.any_order(4, 700, 131)
+    )
+    for name, value in found.items():
+        assert value.bound.isfinite().all() and (value.bound > 0).all(), name
+        assert (value.bound < 1e4 * (value.scale + 1)).all(), name
+    if dtype == torch.float32:  # an fp16 logit would overflow
+        assert max(ratios(plain(hidden, weight, target, bias, up), found).values()) <= 1
 
 
 def test_exact_values_agree_with_autograd_in_fp64():
@@ -122,6 +144,48 @@ def test_a_shallow_order_has_a_smaller_bound():
         assert (value.bound < deep[name].bound).all() and torch.equal(value.exact, deep[name].exact)
 
 
+@pytest.mark.parametrize("width", [1, 15, 16, 17, 70, 700])
+def test_partial_sums_are_not_less_than_those_of_the_sequential_order(width):
+    hidden, weight, bias, _, _ = draw(3, width, 1030, torch.float32)  # more than one part of ids
+    products = hidden.double()[:, None] * weight.double()
+    sums = products.cumsum(-1)
+    plain_sums, biased = _partial_sums(hidden, weight, None), _partial_sums(hidden, weight, bias)
+    assert (plain_sums >= sums.abs().sum(-1) * (1 - 2.0**-40)).all()
+    moved = sums + bias.double()[:, None]
+    for taken in (moved, torch.cat([sums, moved[..., -1:]], -1)):  # the bias first, or last
+        assert (biased >= taken.abs().sum(-1) * (1 - 2.0**-40)).all()
+    # Of one sign they are what they are: 1 + 2 + … + n.
+    ones = _partial_sums(torch.ones(1, width), torch.ones(1, width), None)
+    assert ones.item() == width * (width + 1) / 2
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("spread", [0.01, 1.0, 8.0])
+def test_torch_keeps_the_bound_of_partial_sums(dtype, shape, spread):
+    hidden, weight, bias, target, up = draw(*shape, dtype, spread)
+    heights = Heights.any_order(*shape)
+    found = linear_logp_bounds(hidden, weight, target, bias, up, heights=heights, running=True)
+    got = plain(hidden, weight, target, bias, up)
+    assert max(ratios(got, found).values()) <= 1
+
+
+def test_orders_keep_the_bound_of_partial_sums_and_it_is_a_tenth_of_any_order_s():
+    hidden, weight, bias, target, _ = draw(4, 2048, 33, torch.float32)
+    heights = Heights.any_order(4, 2048, 33)
+    narrow = linear_logp_bounds(hidden, weight, target, bias, heights=heights, running=True)
+    any_order = linear_logp_bounds(hidden, weight, target, bias, heights=heights)
+    assert (10 * narrow["logp"].bound < any_order["logp"].bound).all()
+    g = torch.Generator().manual_seed(3)
+    for order in (torch.arange(2047, -1, -1), torch.randperm(2048, generator=g)):
+        products = (hidden[:, None, :] * weight)[..., order]
+        logits = torch.zeros(4, 33)
+        for k in range(2048):  # one after the other in fp32
+            logits = logits + products[..., k]
+        logp = torch.log_softmax(logits + bias, -1).gather(-1, target[:, None])[:, 0]
+        assert ratios({"logp": logp}, narrow)["logp"] <= 1
+
+
 def test_heights_are_those_of_the_declared_orders():
     sizes = {"batch": 2, "seq": 16, "vocab": 257, "normalized_dim": 4096}
     config = KernelConfig(tile_length=1024, arch="dav-3510")
@@ -131,25 +195,10 @@ def test_heights_are_those_of_the_declared_orders():
         heights = heights_of(chosen, made)
         order = declared_order("lm_head", chosen or KernelConfig(tile_length=4096), 4096)
         assert heights.logits == order.height
-        assert heights.grad_hidden == gemm_height(257, 128) == 129
-        assert heights.grad_weight == gemm_height(32, 128) == 31
+        assert heights.grad_hidden == 127 + 2  # a leaf of 128 products, then three leaves
+        assert heights.grad_weight == 31
         assert 0 < heights.softmax < 257
     assert Heights.any_order(1, 1, 1) == Heights(0, 0, 0, 0)
-
-
-@pytest.mark.parametrize(("depth", "leaf"), [(1, 4), (4, 4), (5, 4), (16, 4), (17, 4), (3, 1)])
-def test_height_of_det_gemm_by_building_its_tree(depth, leaf):
-    def height(leaves):
-        """Of leaves in order, by their heights: left the largest power of two below them all."""
-        if len(leaves) == 1:
-            return leaves[0]
-        left = 1 << (len(leaves) - 1).bit_length() - 1
-        return 1 + max(height(leaves[:left]), height(leaves[left:]))
-
-    sizes = [min(leaf, depth - start) for start in range(0, depth, leaf)]
-    # The bound may take every leaf as a full one.
-    assert height([size - 1 for size in sizes]) <= gemm_height(depth, leaf)
-    assert height([min(leaf, depth) - 1] * len(sizes)) == gemm_height(depth, leaf)
 
 
 def test_gamma_and_the_exact_product():

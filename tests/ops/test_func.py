@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from op_cases import CASES, DTYPES, grads, same
+from helpers import DTYPES, same_bits
+from op_cases import CASES, grads
 from torch.autograd import forward_ad
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 
@@ -55,13 +56,27 @@ def test_vmap_over_rows(case, dtype):
     for method, _ in case.methods:
         run = getattr(op, method)
         want = torch.stack([run(*one(tensors, in_dims, i)) for i in range(3)])
-        assert same(vmap(run, tuple(in_dims))(*tensors), want)
+        assert same_bits(vmap(run, tuple(in_dims))(*tensors), want)
         # The batch may lie in any dimension, and the result's too.
         moved = [
             t if d is None else t.movedim(0, -1) for t, d in zip(tensors, in_dims, strict=True)
         ]
         last = tuple(None if d is None else -1 for d in in_dims)
-        assert same(vmap(run, last, out_dims=1)(*moved), want.movedim(0, 1).contiguous())
+        assert same_bits(vmap(run, last, out_dims=1)(*moved), want.movedim(0, 1).contiguous())
+
+
+@each_case
+def test_vmap_over_nothing(case):
+    """An empty batch has the shapes of a slice, whichever arguments have it."""
+    op = case.make()
+    drawn = case.draw(torch.float32)
+    for which in range(len(drawn)):
+        given = [t.new_empty((0, *t.shape)) if i == which else t for i, t in enumerate(drawn)]
+        in_dims = tuple(0 if i == which else None for i in range(len(drawn)))
+        for method, _ in case.methods:
+            run = getattr(op, method)
+            got, one_slice = vmap(run, in_dims)(*given), run(*drawn)
+            assert got.shape == (0, *one_slice.shape) and got.dtype == one_slice.dtype
 
 
 def test_control_an_operator_without_a_rule_for_vmap_is_seen():
@@ -85,7 +100,7 @@ def test_vmap_over_anything(case):
         ]
         in_dims = [0 if i in chosen else None for i in places]
         want = torch.stack([op(*one(tensors, in_dims, i)) for i in range(3)])
-        assert same(vmap(op, tuple(in_dims))(*tensors), want), chosen
+        assert same_bits(vmap(op, tuple(in_dims))(*tensors), want), chosen
 
 
 @each_case
@@ -96,7 +111,7 @@ def test_vmap_within_vmap(case):
     in_dims = tuple(0 if i in stacked else None for i in range(len(outer)))
     got = vmap(vmap(op, in_dims), in_dims)(*outer)
     flat = [t.flatten(0, 2) if i in stacked else t for i, t in enumerate(outer)]
-    assert same(got.flatten(0, 2), op(*flat))
+    assert same_bits(got.flatten(0, 2), op(*flat))
 
 
 @each_case
@@ -110,7 +125,7 @@ def test_vmap_with_autograd_outside(case):
         if a.is_floating_point():
             assert a.grad.count_nonzero()
             if in_dims[i] == 0:  # the others add over slices, in another order
-                assert same(a.grad, b.grad)
+                assert same_bits(a.grad, b.grad)
 
 
 # ---- grad, vjp, jacrev ---------------------------------------------------------------------------
@@ -132,13 +147,13 @@ def test_grad(case, dtype):
     total(op, upstream)(*leaves).backward()
     found = grad(total(op, upstream), argnums=floats)(*tensors)
     for a, b in zip(found, grads(leaves), strict=True):
-        assert same(a, b) and a.count_nonzero()
+        assert same_bits(a, b) and a.count_nonzero()
     out, pull = vjp(lambda *chosen: op(*(chosen[floats.index(i)] if i in floats else t
                                          for i, t in enumerate(tensors))),
                     *(tensors[i] for i in floats))  # fmt: skip
-    assert same(out, op(*tensors))
+    assert same_bits(out, op(*tensors))
     for a, b in zip(pull(upstream), grads(leaves), strict=True):
-        assert same(a, b)
+        assert same_bits(a, b)
 
 
 @each_case
@@ -152,7 +167,7 @@ def test_per_sample_gradients(case):
         leaves = case.leaves(one(tensors, in_dims, i))
         op(*leaves).sum().backward()
         for a, b in zip(found, grads(leaves), strict=True):
-            assert same(a[i], b)
+            assert same_bits(a[i], b)
 
 
 @each_case
@@ -166,7 +181,7 @@ def test_jacrev(case):
     for i in range(0, out.numel(), 7):
         unit = torch.zeros(out.numel()).index_fill_(0, torch.tensor(i), 1).view_as(out)
         (row,) = torch.autograd.grad(out, leaves[0], unit, retain_graph=True)
-        assert same(flat[i], row)
+        assert same_bits(flat[i], row)
 
 
 @twice_differentiable
@@ -183,7 +198,7 @@ def test_grad_of_grad(case):
     (g,) = torch.autograd.grad(op(*leaves, *rest).pow(2).sum(), leaves[0], create_graph=True)
     want = torch.autograd.grad(g.pow(2).sum(), [leaves[i] for i in others])
     for a, b in zip(found, want, strict=True):
-        assert same(a, b) and a.count_nonzero()
+        assert same_bits(a, b) and a.count_nonzero()
 
 
 def test_a_second_derivative_of_linear_logp_is_refused():
@@ -215,13 +230,13 @@ def test_a_module_by_functional_call():
     for i in range(4):
         head.zero_grad()
         head(hidden[i]).pow(2).sum().backward()
-        assert same(found[i], head.weight.grad)
+        assert same_bits(found[i], head.weight.grad)
 
 
 @each_case
 def test_functionalize(case):
     op, tensors = case.make(), case.draw()
-    assert same(torch.func.functionalize(op)(*tensors), op(*tensors))
+    assert same_bits(torch.func.functionalize(op)(*tensors), op(*tensors))
 
 
 # ---- forward mode --------------------------------------------------------------------------------
@@ -257,7 +272,7 @@ def test_control_forward_mode_elsewhere_does_not_matter(case):
     op, tensors = case.make(), case.draw()
     with forward_ad.dual_level():
         other = forward_ad.make_dual(torch.ones(2), torch.ones(2))
-        assert same(op(*tensors), case.make()(*tensors))
+        assert same_bits(op(*tensors), case.make()(*tensors))
         assert forward_ad.unpack_dual(other * 2).tangent.tolist() == [2, 2]
 
 
@@ -280,7 +295,7 @@ def test_compiled_vmap(case):
     tensors, in_dims = batches(case)
     torch._dynamo.reset()
     compiled = torch.compile(vmap(op, tuple(in_dims)), fullgraph=True, backend="aot_eager")
-    assert same(compiled(*tensors), vmap(op, tuple(in_dims))(*tensors))
+    assert same_bits(compiled(*tensors), vmap(op, tuple(in_dims))(*tensors))
 
 
 @each_case

@@ -10,16 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers import ARCHS, bits
+from helpers import ARCHS, DTYPES, bits
+from linear_kit import ROWS, H, InSequence, V, assert_same_bits, run, tensors
 
 import workbench as wb
 from workbench.errors import ConfigError, InputError, MissingError
 from workbench.numerics.contract import contract
 from workbench.numerics.linear_logp_bounds import Heights, linear_logp_bounds
 from workbench.ops import (
-    AscendBatchInvariantLogpOp,
     AscendLinearLogpOp,
-    AscendLMHeadOp,
     NativeBatchInvariantLogpOp,
     NativeLinearLogpOp,
     NativeLMHeadOp,
@@ -28,55 +27,9 @@ from workbench.ops import (
 # The package has the module itself under the function's name, and that is callable.
 linear = sys.modules["workbench.ops.linear_logp"]
 TESTS = Path(__file__).resolve().parent.parent
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 each_dtype = pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
-ROWS, H, V = (2, 9), 70, 65
 # One row and one column at a time; a few; several with a ragged last; all at once.
 CHUNKS = (1, 1500, 9000, 1 << 26)
-
-
-def tensors(dtype=torch.float32, seed=0, rows=ROWS, width=H, vocab=V):
-    """hidden, weight, bias, target (two ignored rows), and the gradients of logp and lse."""
-    g = torch.Generator().manual_seed(seed)
-    shapes = ((*rows, width), (vocab, width), (vocab,))
-    hidden, weight, bias = (torch.randn(shape, generator=g).to(dtype) for shape in shapes)
-    target = torch.randint(vocab, rows, generator=g)
-    target.view(-1)[torch.tensor([3, 10]) % target.numel()] = -100
-    return (
-        hidden,
-        weight,
-        bias,
-        target,
-        torch.randn(rows, generator=g),
-        torch.randn(rows, generator=g),
-    )
-
-
-def run(op, hidden, weight, bias, target, grad_logp, grad_lse, **options):
-    """[logp, lse, grad_hidden, grad_weight, grad_bias]; the last only with a bias."""
-    leaves = [t.clone().requires_grad_() for t in (hidden, weight, bias) if t is not None]
-    h, w, *b = leaves
-    logp, lse = op(h, w, target, *b, return_lse=True, **options)
-    torch.autograd.backward([logp, lse], [grad_logp, grad_lse])
-    return [logp.detach(), lse.detach(), *(t.grad for t in leaves)]
-
-
-class InSequence:
-    """The two operators one after the other: what linear_logp must equal."""
-
-    def __init__(self, config=None, logp_config=None):
-        self.head, self.logp = AscendLMHeadOp(config), AscendBatchInvariantLogpOp(logp_config)
-
-    def __call__(self, hidden, weight, target, bias=None, logits_dtype=None, **options):
-        wide = logits_dtype == torch.float32
-        logits = (self.head.forward_fp32 if wide else self.head)(hidden, weight, bias)
-        return self.logp(logits, target, **options)
-
-
-def assert_same_bits(got, want, what=""):
-    for i, (a, b) in enumerate(zip(got, want, strict=True)):
-        assert a.dtype == b.dtype and a.shape == b.shape, (what, i)
-        assert (bits(a) == bits(b)).all(), (what, i)
 
 
 # ---- the bits of the two operators ---------------------------------------------------------------
@@ -110,6 +63,36 @@ def test_the_bits_of_other_configurations(arch, schedule):
     for chunk in (1500, 1 << 26):
         op = AscendLinearLogpOp(config, logp_config=logp_config, chunk_bytes=chunk)
         assert_same_bits(run(op, *given), want)
+
+
+def test_the_log_probability_takes_architecture_switches_and_blocks_of_the_head(monkeypatch):
+    built = []
+    real = linear.built
+    monkeypatch.setattr(linear, "built", lambda *a: (built.append(a[:2]), real(*a))[1])
+    config = wb.KernelConfig(
+        tile_length=64, max_blocks=7, arch="dav-3510", switches={"overflow": "saturate"}
+    )
+    op = AscendLinearLogpOp(config)
+    run(op, *tensors())
+    keys = {key for name, key in built if name == "batch_invariant_logp"}
+    (used,) = map(wb.KernelConfig.from_key, keys)
+    assert used == op.logp_config and dict(used.switches) == {"overflow": "saturate"}
+    assert (used.arch, used.max_blocks, used.tile_length) == ("dav-3510", 7, 4096)
+
+
+def test_a_switch_of_the_head_reaches_the_bits_of_the_log_probability():
+    """A gradient of the logits beyond fp16: Inf, or with "saturate" the largest number."""
+    config = wb.KernelConfig(switches={"overflow": "saturate"})
+    hidden, weight = torch.ones(1, 8, dtype=torch.float16), torch.zeros(2, 8, dtype=torch.float16)
+    weight[:, 0] = torch.tensor([2.0**-10, 0.0])
+    given = (hidden, weight, None, torch.tensor([0]), torch.tensor([1e6]), torch.zeros(1))
+    got = run(AscendLinearLogpOp(config), *given)
+    assert got[2][0, 0] == 65504 * 2.0**-10
+    beside = wb.KernelConfig(switches={"overflow": "saturate"})
+    assert_same_bits(got, run(InSequence(config, beside), *given))
+    # Control: a log-probability without the switch has an Inf there, and other bits.
+    without = run(AscendLinearLogpOp(config, logp_config=wb.KernelConfig()), *given)
+    assert without[2][0, 0] != got[2][0, 0]
 
 
 def test_forward_fp32_is_of_fp32_logits():
@@ -273,64 +256,6 @@ def test_int32_targets():
         run(AscendLinearLogpOp(), *given[:3], given[3].int(), *given[4:]),
         run(AscendLinearLogpOp(), *given),
     )
-
-
-# ---- shapes and strides --------------------------------------------------------------------------
-
-SHAPES = {
-    "no rows": ((0,), 8, 5),
-    "no rows of two": ((2, 0), 8, 5),
-    "no rows, no vocabulary": ((0,), 8, 0),
-    "one of each": ((1,), 1, 1),
-    "no width": ((3,), 0, 5),
-    "one token": ((3, 2, 1), 9, 1),
-    "two tokens": ((5,), 9, 2),
-}
-
-
-@each_dtype
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("chunk", [1, 1 << 26])
-def test_shapes(dtype, name, chunk):
-    rows, width, vocab = SHAPES[name]
-    g = torch.Generator().manual_seed(1)
-    hidden, weight, bias = (
-        torch.randn(s, generator=g).to(dtype) for s in ((*rows, width), (vocab, width), (vocab,))
-    )
-    target = torch.randint(max(vocab, 1), rows, generator=g)
-    given = (hidden, weight, bias, target, torch.ones(rows), torch.ones(rows))
-    got = run(AscendLinearLogpOp(chunk_bytes=chunk), *given)
-    assert_same_bits(got, run(InSequence(), *given))
-    assert got[0].shape == rows and got[2].shape == hidden.shape
-
-
-def test_strides():
-    """Not contiguous, negated lazily, expanded: the values decide."""
-    hidden, weight, bias, target, *grads = tensors()
-    want = run(AscendLinearLogpOp(), hidden, weight, bias, target, *grads)
-    forms = {
-        "transposed": lambda t: t.transpose(0, -1).contiguous().transpose(0, -1),
-        "strided": lambda t: torch.stack([t, t], -1)[..., 0],
-        "negated": lambda t: torch._neg_view(-t),
-    }
-    for name, form in forms.items():
-        given = [form(t) for t in (hidden, weight, bias)]
-        ids = target.T.contiguous().T
-        upstream = [form(t) for t in grads]
-        for chunk in (1500, 1 << 26):
-            got = run(AscendLinearLogpOp(chunk_bytes=chunk), *given, ids, *upstream)
-            assert_same_bits(got, want, name)
-    leaf = hidden.clone().requires_grad_()
-    AscendLinearLogpOp()(leaf, weight, target).sum().backward()  # an expanded scalar comes back
-    ones = [torch.ones(ROWS), torch.zeros(ROWS)]
-    assert_same_bits([leaf.grad], [run(InSequence(), hidden, weight, None, target, *ones)[2]])
-
-
-def test_inputs_are_not_changed():
-    given = tensors(torch.bfloat16)
-    before = [t.clone() for t in given]
-    run(AscendLinearLogpOp(chunk_bytes=1500), *given)
-    assert all(torch.equal(a, b) for a, b in zip(given, before, strict=True))
 
 
 # ---- accuracy ------------------------------------------------------------------------------------
@@ -623,6 +548,24 @@ def test_the_function_breaks_the_graph():
     for call, leaf in zip((torch.compile(loss, backend="aot_eager"), loss), leaves, strict=True):
         call(leaf).backward()
     assert_same_bits([leaves[0].grad], [leaves[1].grad])
+
+
+def test_fake_gradients_lie_in_memory_as_the_real_ones():
+    """Inductor asserts the strides that the fake promised; inputs here are transposed views."""
+    hidden, weight, bias, target, *up = tensors()
+    hidden = hidden.transpose(0, 1).contiguous().transpose(0, 1)
+    weight, bias = weight.T.contiguous().T, bias.repeat_interleave(2)[::2]
+    assert not (hidden.is_contiguous() or weight.is_contiguous() or bias.is_contiguous())
+    op = AscendLinearLogpOp()
+    _, lse = op(hidden, weight, target, bias, return_lse=True)
+    rest = (True, True, True, -100, False, 1 << 20, *op._keys, "deterministic", "twin")
+    call = torch.ops.workbench.linear_logp_grad.default
+    arguments = (*up, hidden, weight, target, bias, lse)
+    real = call(*arguments, *rest)
+    with torch._subclasses.FakeTensorMode() as mode:
+        fake = call(*(mode.from_tensor(t) for t in arguments), *rest)
+    assert [t.stride() for t in fake] == [t.stride() for t in real]
+    assert [t.shape for t in fake] == [t.shape for t in real]
 
 
 def test_the_module_is_the_function():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from gemm_kit import launch, model, mutant
-from helpers import ARCHS, bits, wild
+from helpers import ARCHS, DTYPES, bits, same_bits, skip_unless_mkl_on_avx512, wild
 
 import workbench as wb
 import workbench.ops.det_gemm as gemm_module
@@ -20,16 +20,10 @@ import workbench.ops.lm_head as head_module
 from workbench.errors import InputError
 from workbench.numerics.contract import contract
 from workbench.ops import AscendLMHeadOp, NativeLMHeadOp
-from workbench.ops.lm_head import BACKWARDS, gemm_key, head_vjp, linear_vjp, lm_head
+from workbench.ops.lm_head import BACKWARDS, gemm_key, head_vjp, linear_vjp
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 each_dtype = pytest.mark.parametrize("dtype", DTYPES)
 each_way = pytest.mark.parametrize("backward", BACKWARDS)
-U = 2.0**-24  # unit roundoff of fp32
-
-
-def same_bits(a, b) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and bool((bits(a) == bits(b)).all())
 
 
 def gradients(op, tensors, upstream, fp32: bool = False) -> list[torch.Tensor]:
@@ -98,18 +92,6 @@ def test_a_swapped_sign_in_backward_is_caught(draw, monkeypatch):
     for i, g in enumerate(gradients(AscendLMHeadOp(), tensors, upstream)):
         assert not accurate([*right[:i], g, *right[i + 1 :]], tensors, upstream, "fp32")
         assert not same_bits(g, by_the_model(tensors, upstream)[i])
-
-
-def test_closed_form_with_a_random_cotangent(draw):
-    """LN12: hidden (2, 4, 32), V 7, within the worst case of sums of at most 8 terms in order."""
-    *tensors, upstream = draw((2, 4, 32), (7, 32), (7,), (2, 4, 7))
-    g, h, w = upstream.double().abs().reshape(8, 7), tensors[0].double().abs(), tensors[1].double()
-    scales = [(g @ w.abs()).reshape(h.shape), g.T @ h.reshape(8, 32), g.sum(0)]
-    gamma = 9 * U / (1 - 9 * U)
-    got = gradients(AscendLMHeadOp(), tensors, upstream)
-    for x, e, scale in zip(got, closed_form(tensors, upstream), scales, strict=True):
-        assert ((x.double() - e).abs() <= gamma * scale).all()
-        assert not ((-x.double() - e).abs() <= gamma * scale).all()
 
 
 @each_dtype
@@ -220,17 +202,14 @@ def test_control_a_kernel_that_looks_at_the_number_of_rows_is_seen(tmp_path, mon
         def __call__(self, a, b, out_dtype):
             return launch(flawed, "det_gemm_fp32", a, b)
 
-    monkeypatch.setattr(gemm_module, "built", lambda op, config, backend: Flawed())
+    monkeypatch.setattr(gemm_module, "built", lambda *asked: Flawed())
     op = AscendLMHeadOp(wb.KernelConfig(tile_length=64))
     assert {"batch size", "position", "padding"} <= seen_by_a_row(op, "fp32")
 
 
 def test_matmul_is_seen_where_the_library_is_known():
-    """A fact of MKL on a CPU with AVX-512, measured at this size; elsewhere not asserted."""
     seen = seen_by_a_row(AscendLMHeadOp(backward="matmul"), "fp32")
-    cpu = torch.backends.cpu.get_cpu_capability()
-    if not (torch.backends.mkl.is_available() and cpu == "AVX512"):
-        pytest.skip(f"known for MKL on AVX512 only; here, on {cpu}, seen: {sorted(seen)}")
+    skip_unless_mkl_on_avx512(sorted(seen))
     assert "batch size" in seen
 
 
@@ -253,7 +232,7 @@ def test_backward_runs_on_the_configuration_of_the_head(monkeypatch):
     op = AscendLMHeadOp(config, "twin")
     gradients(op, [torch.ones(2, 8), torch.ones(3, 8)], torch.ones(2, 3))
     assert len(asked) == 2  # hidden, weight
-    for name, key, backend in asked:
+    for name, key, backend, _ in asked:
         used = wb.KernelConfig.from_key(key)
         assert (name, backend, used.arch, used.max_blocks) == ("det_gemm", "twin", "dav-3510", 7)
         assert dict(used.switches) == {"masked_lanes": "zero"} and used.leaf_length == 128
@@ -356,20 +335,10 @@ def test_a_gradient_of_the_gradient(draw, dtype, backward):
             assert not judge(-g, e, dtype=dtype).passed
 
 
-@each_way
-def test_opcheck(draw, backward):
-    config = wb.KernelConfig(tile_length=64).to_key()
-    for dtype in DTYPES.values():
-        tensors = [t.requires_grad_() for t in draw((2, 3, 70), (9, 70), (9,), dtype=dtype)]
-        for fp32_out in (False, True):
-            found = torch.library.opcheck(lm_head, (*tensors, fp32_out, config, "twin", backward))
-            assert set(found.values()) == {"SUCCESS"} and len(found) >= 4
-
-
-@each_way
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_compile(draw, backward, dynamic):
-    op = AscendLMHeadOp(wb.KernelConfig(tile_length=64), backward=backward)
+def test_compile_with_backward_by_matmul(draw, dynamic):
+    """The deterministic way is in test_torch.py. No bits are promised of this one."""
+    op = AscendLMHeadOp(wb.KernelConfig(tile_length=64), backward="matmul")
     torch._dynamo.reset()
     compiled = torch.compile(
         lambda *t: op(*t).logsumexp(-1), fullgraph=True, backend="aot_eager", dynamic=dynamic
@@ -379,42 +348,24 @@ def test_compile(draw, backward, dynamic):
         again = [t.detach().clone().requires_grad_() for t in leaves]
         compiled(*leaves).sum().backward()
         op(*again).logsumexp(-1).sum().backward()
-        if backward == "deterministic":
-            assert all(same_bits(a.grad, b.grad) for a, b in zip(leaves, again, strict=True))
-        assert all(t.grad is not None and t.grad.isfinite().all() for t in leaves)
+        judge = functools.partial(contract().judge, judgement="gradient_accuracy", op="lm_head")
+        for a, b in zip(leaves, again, strict=True):
+            assert a.grad.shape == b.grad.shape
+            assert not b.grad.numel() or judge(a.grad, b.grad, dtype="fp32").passed
 
 
-def test_transforms_of_torch_func(draw):
-    hidden, weight, bias = draw((4, 3, 70), (9, 70), (9,))
-    op = AscendLMHeadOp(wb.KernelConfig(tile_length=64))
-    ones = torch.ones(3, 9)
-    want = [gradients(op, [h, weight, bias], ones) for h in hidden]
-
-    def loss(h, w, b):
-        return op(h, w, b).sum()
-
-    got = torch.func.grad(loss, (0, 1, 2))(hidden[0], weight, bias)
-    assert all(same_bits(a, b) for a, b in zip(got, want[0], strict=True))
-    got = torch.func.vmap(torch.func.grad(loss, (0, 1, 2)), (0, None, None))(hidden, weight, bias)
-    for i, g in enumerate(got):
-        assert same_bits(g, torch.stack([w[i] for w in want]))
-    assert same_bits(
-        torch.func.vmap(lambda h: op(h, weight, bias))(hidden), op(hidden, weight, bias)
-    )
-    with pytest.raises(InputError, match="no forward-mode derivative"):
-        torch.func.jvp(lambda h: op(h, weight), (hidden,), (hidden,))
-
-
-def test_what_is_around_does_not_reach_the_gradients(draw):
+@each_way
+def test_what_is_around_does_not_reach_the_gradients(draw, backward):
     """Autocast, flush-to-zero, the precision of matmuls."""
     *tensors, upstream = draw((3, 70), (9, 70), (9,), (3, 9))
-    want = gradients(AscendLMHeadOp(), tensors, upstream)
+    op = AscendLMHeadOp(backward=backward)
+    want = gradients(op, tensors, upstream)
     before = torch.backends.mkldnn.matmul.fp32_precision
     torch.set_flush_denormal(True)
     torch.set_float32_matmul_precision("medium")
     try:
         with torch.autocast("cpu", torch.bfloat16):
-            got = gradients(AscendLMHeadOp(), tensors, upstream)
+            got = gradients(op, tensors, upstream)
     finally:
         torch.set_flush_denormal(False)
         torch.set_float32_matmul_precision("highest")

@@ -8,15 +8,14 @@ from __future__ import annotations
 import logp_kit as kit
 import pytest
 import torch
-from helpers import ARCHS, bits
+from helpers import ARCHS, DTYPES, bits, same_bits
 
 import workbench as wb
 from workbench.errors import InputError
 from workbench.numerics.contract import contract
 from workbench.ops import AscendBatchInvariantLogpOp, NativeBatchInvariantLogpOp
 
-DTYPES = [torch.float32, torch.bfloat16, torch.float16]
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=["fp32", "bf16", "fp16"])
+each_dtype = pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 FORWARD, GRADIENT = "forward_accuracy", "gradient_accuracy"
 SMALL = wb.KernelConfig(tile_length=64, max_blocks=7)
 
@@ -27,18 +26,17 @@ def op(request):
     return request.param()
 
 
-def same_bits(a, b) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and bool((bits(a) == bits(b)).all())
-
-
 def judge(got, reference, judgement, dtype, exact=None):
     return contract().judge(got.detach(), reference.detach(), judgement, kit.OP, dtype, exact=exact)
 
 
 def assert_accurate(run, batch: kit.Batch) -> None:
     """All three results within the contract's cells of the native operator and of fp64."""
-    dtype = batch.logits.dtype
-    got, exact = run(batch), kit.exact(batch)
+    assert_within(run(batch), batch)
+
+
+def assert_within(got: dict, batch: kit.Batch) -> None:
+    dtype, exact = batch.logits.dtype, kit.exact(batch)
     native = kit.by_operator(NativeBatchInvariantLogpOp())(batch)
     for name in kit.OUTPUTS:
         judgement = GRADIENT if name == "grad" else FORWARD
@@ -56,6 +54,24 @@ def test_accuracy(arch, dtype):
     op = AscendBatchInvariantLogpOp(wb.KernelConfig(arch=arch))
     for rows, vocab in ((8, 1024), (4, 10000)):
         assert_accurate(kit.by_operator(op), kit.draw(rows, vocab, kit.NAMES[dtype]))
+
+
+# DL01: edges of data blocks, repeats and tiles.
+EDGES = (1, 2, 31, 32, 33, 127, 128, 129, 255, 256, 257, 1024, 4095, 4096, 4097, 4099, 8192)
+
+
+@each_dtype
+@pytest.mark.parametrize("tile", [64, 4096])
+def test_accuracy_at_every_edge_of_the_vocabulary(tile, dtype):
+    """DL01, and LP01: (3, 5) rows of V 257; forward and gradient."""
+    op = AscendBatchInvariantLogpOp(wb.KernelConfig(tile_length=tile))
+    for vocab in EDGES:
+        assert_accurate(kit.by_operator(op), kit.draw(7, vocab, kit.NAMES[dtype], seed=vocab))
+    batch = kit.draw(15, 257, kit.NAMES[dtype])
+    shaped = kit.Batch(batch.logits.view(3, 5, 257), *(t.view(3, 5) for t in batch[1:]))
+    got = kit.by_operator(op)(shaped)
+    assert got["logp"].shape == (3, 5) and got["grad"].shape == (3, 5, 257)
+    assert_within({name: t.flatten(0, 1) for name, t in got.items()}, batch)
 
 
 def test_large_vocabulary():
@@ -107,9 +123,10 @@ def test_backward_formula(op):
     assert judge(got, want.float(), GRADIENT, torch.float32, want).passed
 
 
+@pytest.mark.slow
 def test_qwen3_vocabulary():
-    """CI02: 1 x 4 and 4 x 27 rows of V 151936, bf16, seed 20260812: within the contract, and the
-    four rows have the same bits in both."""
+    """CI02: 1 x 4 and 4 x 27 rows of V 151936, bf16, seed 20260812: all of them within the
+    contract, and the four rows have the same bits in both."""
     few = kit.draw(4, 151936, "bf16", seed=20260812)
     many = kit.draw(108, 151936, "bf16", seed=20260812 + 1)
     at = [0, 30, 57, 107]
@@ -118,7 +135,13 @@ def test_qwen3_vocabulary():
     run = kit.by_operator(AscendBatchInvariantLogpOp())
     alone, among = run(few), run(many)
     assert all(same_bits(among[name][at], alone[name]) for name in kit.OUTPUTS)
-    assert_accurate(run, few)
+    for part in torch.arange(108).split(27):  # the four rows are among them
+        assert_within({name: t[part] for name, t in among.items()}, many.rows(part))
+    # Control: one row of the 108 whose neighbour's results it has.
+    wrong = {name: t[-27:].clone() for name, t in among.items()}
+    wrong["logp"][13] = wrong["logp"][14]
+    with pytest.raises(AssertionError, match="logp"):
+        assert_within(wrong, many.rows(torch.arange(81, 108)))
     logits, target = many.logits.view(4, 27, -1), many.target.view(4, 27)
     shaped = AscendBatchInvariantLogpOp()(logits, target)
     assert same_bits(shaped.flatten(), among["logp"])

@@ -1,69 +1,34 @@
-"""The log-probability operators as torch sees them: fake tensors, opcheck, torch.compile, vmap,
-autocast, second derivatives."""
+"""The log-probability as torch sees it, beyond what holds for every operator (test_torch.py,
+test_func.py): two results, targets that are checked, one launch for a batch, second derivatives."""
 
 from __future__ import annotations
 
 import logp_kit as kit
 import pytest
 import torch
-from helpers import bits
-from torch._subclasses import FakeTensorMode
+from helpers import DTYPES, same_bits
 
 import workbench as wb
 from workbench.errors import InputError
 from workbench.ops import AscendBatchInvariantLogpOp, NativeBatchInvariantLogpOp
-from workbench.ops.logp import batch_invariant_logp, batch_invariant_logp_grad
 from workbench.ops.variant import built
 
-DTYPES = [torch.float32, torch.bfloat16, torch.float16]
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=["fp32", "bf16", "fp16"])
+each_dtype = pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 CONFIG = wb.KernelConfig(tile_length=64, max_blocks=7)
 KEY = AscendBatchInvariantLogpOp(CONFIG).config.to_key()
 U = 2.0**-24  # unit roundoff of fp32
 
 
-def equal(a, b) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and bool((bits(a) == bits(b)).all())
-
-
 @each_dtype
-@pytest.mark.parametrize("validate", [True, False])
-def test_opcheck(dtype, validate):
-    batch = kit.draw(6, 70, kit.NAMES[dtype])
-    batch.target[4] = -100
-    logits, target = batch.logits.view(2, 3, 70).requires_grad_(), batch.target.view(2, 3)
-    arguments = (logits, target, -100, validate, KEY, "twin")
-    found = torch.library.opcheck(batch_invariant_logp, arguments)
-    assert set(found.values()) == {"SUCCESS"} and len(found) >= 4
-    _, lse = batch_invariant_logp(*arguments)
-    lse = lse.detach().requires_grad_()
-    up, down = (t.view(2, 3).clone().requires_grad_() for t in batch[2:])
-    arguments = (logits, target, lse, up, down, -100, KEY, "twin")
-    found = torch.library.opcheck(batch_invariant_logp_grad, arguments)
-    assert set(found.values()) == {"SUCCESS"} and len(found) >= 4
-
-
-@each_dtype
-def test_meta_and_fake_tensors(dtype):
+def test_both_results_without_values(dtype):
     op = AscendBatchInvariantLogpOp(CONFIG)
-    for logits in (torch.empty(2, 3, 9, dtype=dtype, device="meta"),):
-        target = torch.empty(2, 3, dtype=torch.int64, device="meta")
-        for out in op(logits, target, return_lse=True):
-            assert (out.device.type, out.shape, out.dtype) == ("meta", (2, 3), torch.float32)
-    with FakeTensorMode():
-        logits = torch.empty(2, 3, 9, dtype=dtype, requires_grad=True)
-        target = torch.empty(2, 3, dtype=torch.int32)
-        logp = op(logits, target)
-        assert (logp.device.type, logp.shape, logp.dtype) == ("cpu", (2, 3), torch.float32)
-        logp.sum().backward()
-        assert (logits.grad.shape, logits.grad.dtype) == ((2, 3, 9), dtype)
-        # Control: the fake implementation refuses what the real one refuses.
-        with pytest.raises(InputError, match="one target per row"):
-            op(logits, target[:1])
+    logits = torch.empty(2, 3, 9, dtype=dtype, device="meta")
+    target = torch.empty(2, 3, dtype=torch.int32, device="meta")
+    for out in op(logits, target, return_lse=True):
+        assert (out.device.type, out.shape, out.dtype) == ("meta", (2, 3), torch.float32)
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_compile(dynamic):
+def test_compile_both_results_and_checked_targets():
     """One graph, forward and backward, with targets that are checked: inside of the operator."""
     op = AscendBatchInvariantLogpOp(CONFIG)
 
@@ -72,36 +37,20 @@ def test_compile(dynamic):
         return (logp * 2).exp() + lse - op(logits, target, validate=False)
 
     torch._dynamo.reset()
-    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager", dynamic=dynamic)
-    for rows in (3, 5, 1, 0):
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    for rows in (3, 1):
         batch = kit.draw(rows, 70, seed=rows)
         leaves = [batch.logits.clone().requires_grad_() for _ in range(2)]
         out, want = compiled(leaves[0], batch.target), loss(leaves[1], batch.target)
-        assert equal(out.detach(), want.detach())
+        assert same_bits(out.detach(), want.detach())
         out.sum().backward()
         want.sum().backward()
-        assert equal(leaves[0].grad, leaves[1].grad)
+        assert same_bits(leaves[0].grad, leaves[1].grad)
     with pytest.raises(InputError, match=r"target\[1\] is 70"):
         compiled(torch.zeros(3, 70), torch.tensor([0, 70, 1]))
 
 
-def test_export():
-    class Loss(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.op = AscendBatchInvariantLogpOp(CONFIG)
-
-        def forward(self, logits, target):
-            return self.op(logits, target)
-
-    batch = kit.draw(4, 70)
-    program = torch.export.export(Loss(), (batch.logits, batch.target))
-    assert "workbench.batch_invariant_logp" in str(program.graph)
-    got = program.module()(batch.logits, batch.target)
-    assert equal(got, Loss()(batch.logits, batch.target))
-
-
-@pytest.mark.parametrize("in_dims", [(0, 0), (1, 1), (0, None), (None, 0), (2, 1)])
+@pytest.mark.parametrize("in_dims", [(0, 0), (None, 0), (2, 1)])
 def test_vmap(in_dims):
     """The batch dimension becomes a leading one: the bits of each slice, in one launch."""
     op = AscendBatchInvariantLogpOp(CONFIG)
@@ -120,7 +69,7 @@ def test_vmap(in_dims):
                 for t, dim in zip((logits, target), in_dims, strict=True)]  # fmt: skip
 
     want = torch.stack([op(*at(i)) for i in range(4)])
-    assert equal(torch.func.vmap(op, in_dims=in_dims)(*given), want)
+    assert same_bits(torch.func.vmap(op, in_dims=in_dims)(*given), want)
     last = built(kit.OP, KEY, "twin").last
     assert last.blocks == 7  # of 12 rows, and not of the 3 of one slice
 
@@ -131,7 +80,7 @@ def test_vmap(in_dims):
     rows = [other if in_dims[0] is None else other.select(in_dims[0], i) for i in range(4)]
     torch.stack([op(row, at(i)[1]) for i, row in enumerate(rows)]).sum().backward()
     if in_dims[0] is not None:  # else four slices' gradients are added, in another order
-        assert equal(leaf.grad, other.grad)
+        assert same_bits(leaf.grad, other.grad)
     assert leaf.grad.any() and other.grad.any()
 
 
@@ -146,33 +95,29 @@ def test_several_upstream_gradients_at_once():
     )
     for row, unit in zip(many, torch.eye(4), strict=True):
         (one,) = torch.autograd.grad(logp, leaf, unit, retain_graph=True)
-        assert equal(row, one) and one.any()
+        assert same_bits(row, one) and one.any()
 
 
 @each_dtype
-def test_autocast_changes_nothing(dtype):
+def test_autocast_does_not_reach_the_reference(dtype):
     batch = kit.draw(5, 70, kit.NAMES[dtype])
-    for op in (AscendBatchInvariantLogpOp(CONFIG), NativeBatchInvariantLogpOp()):
-        plain = kit.by_operator(op)(batch)
-        with torch.autocast("cpu", torch.bfloat16):
-            under = kit.by_operator(op)(batch)
-            assert torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype == torch.bfloat16  # on
-        assert all(equal(under[n], plain[n]) for n in kit.OUTPUTS)
+    run = kit.by_operator(NativeBatchInvariantLogpOp())
+    plain = run(batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        under = run(batch)
+        assert torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype == torch.bfloat16  # on
+    assert all(same_bits(under[n], plain[n]) for n in kit.OUTPUTS)
 
 
-def test_no_grad_and_one_output_alone():
+def test_one_result_alone():
     op = AscendBatchInvariantLogpOp(CONFIG)
     batch = kit.draw(4, 70)
     leaf = batch.logits.clone().requires_grad_()
-    with torch.no_grad():
-        assert op(leaf, batch.target).grad_fn is None
     logp, lse = op(leaf, batch.target, return_lse=True)
     both = kit.by_operator(op)
     for out, other, name in ((logp, "grad_lse", "grad_logp"), (lse, "grad_logp", "grad_lse")):
         (alone,) = torch.autograd.grad(out, leaf, getattr(batch, name), retain_graph=True)
-        assert equal(alone, both(batch._replace(**{other: torch.zeros(4)}))["grad"])
-    for out in op(batch.logits, batch.target, return_lse=True):
-        assert not out.requires_grad
+        assert same_bits(alone, both(batch._replace(**{other: torch.zeros(4)}))["grad"])
 
 
 # ---- second derivatives --------------------------------------------------------------------------
@@ -256,4 +201,4 @@ def test_the_second_derivative_under_no_upstream_of_it():
     leaf = batch.logits.clone().requires_grad_()
     (plain,) = torch.autograd.grad(op(leaf, batch.target).sum(), leaf)
     (again,) = torch.autograd.grad(op(leaf, batch.target).sum(), leaf, create_graph=True)
-    assert equal(plain, again.detach()) and again.requires_grad
+    assert same_bits(plain, again.detach()) and again.requires_grad

@@ -532,6 +532,60 @@ def test_a_module_that_registers_itself_while_another_thread_asks(registered, tm
     del sys.modules["selfish"]
 
 
+def test_a_misspelt_option_is_told_the_ones_there_are(machine):
+    for ask in (registry.get_op, registry.explain):
+        with pytest.raises(InputError) as caught:
+            ask("lm_head", "cpu", bacward="matmul")
+        text = str(caught.value)
+        assert "lm_head takes no bacward on cpu; it takes twin: config, backward; native:" in text
+    # One that another implementation takes is a reason, not a mistake.
+    with pytest.raises(MissingError, match="native takes no backward"):
+        registry.get_op("lm_head", "cpu", impl="native", backward="matmul")
+
+
+def test_explain_refuses_the_configuration_that_get_op_refuses(machine):
+    for op in OPS:
+        said = []
+        for ask in (registry.get_op, registry.explain):
+            with pytest.raises(ConfigError, match="does not run on dav-1001; it runs on") as caught:
+                ask(op, "cpu", config=wb.KernelConfig(arch="dav-1001"))
+            said.append(str(caught.value))
+        assert said[0] == said[1]
+        for ask in (registry.get_op, registry.explain):
+            with pytest.raises(ConfigError, match=r"config is a str \('x'\); want a KernelConfig"):
+                ask(op, "cpu", config="x")
+        assert registry.explain(op, "cpu", config=wb.KernelConfig(arch="dav-3510")).chosen
+
+
+def test_what_is_no_configuration_is_refused_wherever_it_is_given():
+    for make in (
+        lambda: wb.ops.AscendLMHeadOp("x=1"),
+        lambda: wb.ops.AscendLinearLogpOp("x=1"),
+        lambda: wb.build("lm_head", {"tile_length": 64}),
+        lambda: wb.build(wb.paths.ASCEND / "lm_head_ascend.asc", {}),
+    ):
+        with pytest.raises(ConfigError, match="want a KernelConfig, for example KernelConfig"):
+            make()
+
+
+def test_a_target_that_is_no_class_is_refused_at_once():
+    before = registry.priorities("cpu")
+    for target in (3, None, "workbench.ops.native", ["a:b"]):
+        with pytest.raises(InputError, match="give a class, or a text"):
+            registry.register("lm_head", "cpu", "mine", target)
+    assert registry.priorities("cpu") == before
+
+
+def test_where_nothing_can_run_the_sentence_says_so_once(machine, monkeypatch):
+    monkeypatch.setattr(registry, "_refusal", lambda one, given: "not today")
+    with pytest.raises(MissingError, match=r"^nothing can run lm_head on cpu here. twin: not tod"):
+        registry.get_op("lm_head", "cpu")
+    with pytest.raises(
+        MissingError, match=r"^impl='native' was asked for, and it cannot run lm_he"
+    ):
+        registry.get_op("lm_head", "cpu", impl="native")
+
+
 def test_the_explanation_in_every_form(machine):
     explanation = registry.explain("det_gemm", "npu")
     assert str(explanation).startswith("det_gemm on npu: native\n")
@@ -548,3 +602,43 @@ def test_a_stand_in_in_sys_modules_is_a_torch_npu(machine, monkeypatch):
     module.npu = types.SimpleNamespace(is_available=lambda: True)
     monkeypatch.setitem(sys.modules, "torch_npu", module)
     assert registry.explain("lm_head", "npu").chosen == "ascend"
+
+
+def test_the_variable_may_change_while_it_is_read(monkeypatch):
+    """Another thread takes it away between two looks: there is one look."""
+
+    class Flickering(dict):
+        looks = 0
+
+        def get(self, key, default=None):
+            if key != registry.VARIABLE:
+                return super().get(key, default)
+            self.looks += 1
+            return "native" if self.looks == 1 else default
+
+        def __getitem__(self, key):
+            if key == registry.VARIABLE:
+                raise KeyError(key)
+            return super().__getitem__(key)
+
+    environment = Flickering(registry.os.environ)
+    monkeypatch.setattr(registry.os, "environ", environment)
+    found = registry.explain("lm_head", "cpu")
+    assert (found.chosen, found.asked) == ("native", "WORKBENCH_OPS=native")
+
+
+def test_implementations_that_cannot_be_asked_or_made_break_nothing():
+    class Unhashable:
+        __hash__ = None
+
+        def __call__(self):
+            return True
+
+    with pytest.raises(InputError, match="not hashable"):
+        registry.register("lm_head", "cpu", "odd", "builtins:dict", available=Unhashable())
+    registry.register("lm_head", "cpu", "odd", "builtins:dict")  # it has no signature
+    try:
+        found = registry.explain("lm_head", "cpu", impl=None)
+        assert found.chosen != "odd" and "cannot be made" in found.choices[0].reason
+    finally:
+        registry.unregister("lm_head", "cpu", "odd")

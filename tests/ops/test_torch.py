@@ -12,8 +12,9 @@ import threading
 
 import pytest
 import torch
-from helpers import ARCHS, bits, expected
-from op_cases import ARCH, CASES, DTYPES, grads, same
+from helpers import ARCHS, DTYPES, bits, expected, same_bits
+from op_cases import ARCH, CASES, grads
+from torch._inductor import metrics
 from torch._subclasses import FakeTensorMode
 
 import workbench as wb
@@ -147,11 +148,34 @@ def test_compile(case, dynamic):
         tensors = case.draw(rows=(rows,), seed=rows)
         leaves, again = case.leaves(tensors), case.leaves(tensors)
         out, want = compiled(*leaves), loss(*again)
-        assert same(out, want)
+        assert same_bits(out, want)
         out.sum().backward()
         want.sum().backward()
         for a, b in zip(grads(leaves), grads(again), strict=True):
-            assert same(a, b)
+            assert same_bits(a, b)
+
+
+@pytest.mark.slow
+@each_case
+def test_compile_by_the_default_backend(case):
+    """Inductor, whose own code runs before and after the operator: the operator's bits, forward
+    and backward. Doubling is exact, so no code of torch's can change a bit of these."""
+    op = case.make()
+
+    def doubled(first, *rest):
+        return op(first * 2, *rest) * 2
+
+    torch._dynamo.reset()
+    metrics.reset()
+    leaves, again = case.leaves(case.draw()), case.leaves(case.draw())
+    out, want = torch.compile(doubled, fullgraph=True)(*leaves), doubled(*again)
+    assert metrics.generated_kernel_count >= 2  # it was inductor, and not eager
+    assert same_bits(out, want)
+    upstream = torch.randn(want.shape, generator=torch.Generator().manual_seed(1))
+    out.backward(upstream)
+    want.backward(upstream)
+    for a, b in zip(grads(leaves), grads(again), strict=True):
+        assert same_bits(a, b) and a.count_nonzero()
 
 
 @each_case
@@ -177,7 +201,7 @@ def test_compile_under_autocast(case):
     want = loss(*tensors)
     torch._dynamo.reset()
     with torch.autocast("cpu", torch.bfloat16):
-        assert same(torch.compile(loss, fullgraph=True, backend="aot_eager")(*tensors), want)
+        assert same_bits(torch.compile(loss, fullgraph=True, backend="aot_eager")(*tensors), want)
 
 
 @each_case
@@ -193,7 +217,7 @@ def test_export(case):
     tensors = tuple(case.draw())
     program = torch.export.export(Module(), tensors)
     assert f"workbench.{case.name}" in str(program.graph)
-    assert same(program.module()(*tensors), case.make()(*tensors))
+    assert same_bits(program.module()(*tensors), case.make()(*tensors))
 
 
 # ---- modes of torch ------------------------------------------------------------------------------
@@ -215,7 +239,7 @@ def test_autocast_changes_nothing(case, dtype):
             assert out.dtype == (out_dtype or dtype)
             results.append([out, *grads(leaves)])
         for a, b in zip(*results, strict=True):
-            assert same(a, b)
+            assert same_bits(a, b)
 
 
 @each_case
@@ -228,8 +252,8 @@ def test_no_grad_and_inference_mode(case):
     for mode in (torch.no_grad, torch.inference_mode):
         with mode():
             out = op(*leaves)
-            assert same(out, want) and not out.requires_grad
-            assert same(op(*(t.clone() for t in tensors)), want)  # tensors born in the mode
+            assert same_bits(out, want) and not out.requires_grad
+            assert same_bits(op(*(t.clone() for t in tensors)), want)  # tensors born in the mode
 
 
 @pytest.mark.parametrize("case", [CASES["batch_invariant_logp"], CASES["linear_logp"]])
@@ -258,7 +282,7 @@ def test_default_dtype_changes_nothing(case):
         out.sum().backward()
     finally:
         torch.set_default_dtype(torch.float32)
-    assert same(out, want)
+    assert same_bits(out, want)
     assert all(g.dtype == torch.bfloat16 for g in grads(leaves))
 
 
@@ -267,9 +291,9 @@ def test_copies_of_an_operator(case):
     op, tensors = case.make(), case.draw()
     want = op(*tensors)
     for other in (copy.copy(op), copy.deepcopy(op), pickle.loads(pickle.dumps(op))):
-        assert repr(other) == repr(op) and same(other(*tensors), want)
+        assert repr(other) == repr(op) and same_bits(other(*tensors), want)
     native = case.native()
-    assert same(pickle.loads(pickle.dumps(native))(*tensors), native(*tensors))
+    assert same_bits(pickle.loads(pickle.dumps(native))(*tensors), native(*tensors))
 
 
 @each_case
@@ -280,7 +304,7 @@ def test_checkpointing(case):
     op(*leaves).sum().backward()
     torch.utils.checkpoint.checkpoint(op, *again, use_reentrant=False).sum().backward()
     for a, b in zip(grads(leaves), grads(again), strict=True):
-        assert same(a, b)
+        assert same_bits(a, b)
 
 
 # ---- side by side, and from several threads ------------------------------------------------------
@@ -325,7 +349,7 @@ def test_threads(case, shared):
         try:
             start.wait(30)
             for _ in range(10):
-                assert all(same(a, b) for a, b in zip(run(*jobs[i]), alone[i], strict=True))
+                assert all(same_bits(a, b) for a, b in zip(run(*jobs[i]), alone[i], strict=True))
         except BaseException as error:
             wrong.append((i, error))
 

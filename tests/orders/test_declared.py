@@ -4,17 +4,24 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from models import ascend_numpy as model
+from models import gemm_numpy, logp_numpy
 
 from workbench.build.config import KernelConfig, spec
 from workbench.errors import ConfigError, InputError
 from workbench.orders import ReductionTree, declared_order, reduce_sum_order
 
+OP = "batch_invariant_logp"
 # Hidden sizes at the edges of tiles and repeats (8191.. and 10000 take several tiles).
 EDGES = (1, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 4095, 4096, 4097, 8191, 8192, 8193, 10000)
 
 
 def config(tile: int, arch: str = "dav-2201") -> SimpleNamespace:
     return SimpleNamespace(tile_length=tile, arch=arch)
+
+
+def bits(x: np.ndarray) -> bytes:
+    return np.ascontiguousarray(x, np.float32).tobytes()
 
 
 # ---- an independent model: vectors of lanes, no trees ------------------------------------
@@ -136,6 +143,87 @@ def test_nothing_to_add_and_tiles_longer_than_the_row():
     assert declared_order("lm_head", config(4096), 10) == declared_order("lm_head", config(64), 10)
 
 
+# ---- the other operators, against the numpy models of their kernels ------------------------------
+
+DEPTHS = (1, 2, 7, 64, 127, 128, 129, 255, 256, 257, 383, 640, 641, 1000, 4097)
+
+
+@pytest.mark.parametrize("leaf", [1, 3, 64, 128])
+def test_the_order_of_det_gemm_is_the_model_bit_for_bit(leaf):
+    rng = np.random.default_rng(leaf)
+    other = KernelConfig(leaf_length=leaf + 2)  # 1 and 2 give the same tree
+    told_apart = 0
+    for depth in DEPTHS:
+        a, b = (rng.normal(size=shape).astype(np.float32) for shape in ((3, depth), (depth, 5)))
+        products = model.mul(a[:, None, :], b.T[None, :, :]).reshape(15, depth)
+        want = gemm_numpy.gemm(a, b, leaf=leaf).tobytes()
+        tree = declared_order("det_gemm", KernelConfig(leaf_length=leaf), depth)
+        assert tree.leaves == depth and tree.arity <= 2
+        assert bits(tree.sum(products)) == want, depth
+        told_apart += bits(declared_order("det_gemm", other, depth).sum(products)) != want
+    assert told_apart > len(DEPTHS) // 2
+
+
+@pytest.mark.parametrize(("depth", "leaf"), [(4, 4), (5, 4), (16, 4), (17, 4), (3, 1), (257, 128)])
+def test_the_height_of_det_gemm(depth, leaf):
+    def height(leaves):
+        """Of leaves in order, by their heights: left the largest power of two below them all."""
+        if len(leaves) == 1:
+            return leaves[0]
+        left = 1 << (len(leaves) - 1).bit_length() - 1
+        return 1 + max(height(leaves[:left]), height(leaves[left:]))
+
+    sizes = [min(leaf, depth - start) for start in range(0, depth, leaf)]
+    order = declared_order("det_gemm", KernelConfig(leaf_length=leaf), depth)
+    assert order.height == height([size - 1 for size in sizes])
+    # A ragged last leaf takes nothing off: the first one is as deep and whole.
+    assert order.height == min(leaf, depth) - 1 + (len(sizes) - 1).bit_length()
+
+
+def test_det_gemm_written_out():
+    def order(n, leaf):
+        return declared_order("det_gemm", SimpleNamespace(leaf_length=leaf), n).to_json()
+
+    assert order(7, 2) == "[[[0,1],[2,3]],[[4,5],6]]"
+    assert order(5, 1) == "[[[0,1],[2,3]],4]"
+    assert order(8, 3) == "[[[[0,1],2],[[3,4],5]],[6,7]]"
+    assert order(3, 128) == "[[0,1],2]" and order(0, 128) == "[]"
+    default = declared_order("det_gemm", KernelConfig(arch="dav-3510", rows=8), 1000)
+    assert default == declared_order("det_gemm", KernelConfig(leaf_length=128), 1000)
+
+
+@pytest.mark.parametrize("arch", ["dav-2201", "dav-3510"])
+@pytest.mark.parametrize("tile", [64, 192, 256, 1024, 4096])
+def test_the_order_of_the_exponentials_is_the_model_bit_for_bit(arch, tile, monkeypatch):
+    """With the largest logit 0 and the logarithm left out, lse is the sum of exponentials."""
+    monkeypatch.setattr(logp_numpy, "ln", lambda total: total)
+    rng = np.random.default_rng(tile)
+    other = KernelConfig(tile_length=tile + 64, arch=arch)
+    told_apart = 0
+    for vocab in EDGES:
+        logits = rng.uniform(-8, 0, size=(8, vocab)).astype(np.float32)
+        logits[:, vocab // 2] = 0
+        target = np.zeros(8, np.int64)
+        _, lse = logp_numpy.forward(logits, target, arch=arch, tile=tile)
+        terms = logp_numpy.exp(logits)
+        tree = declared_order(OP, config(tile, arch), vocab)
+        assert tree.leaves == vocab and tree.arity <= 2
+        assert bits(tree.sum(terms)) == lse.tobytes(), vocab
+        told_apart += bits(declared_order(OP, other, vocab).sum(terms)) != lse.tobytes()
+    assert told_apart > 0
+
+
+def test_heights_of_the_exponentials():
+    for vocab, height in ((1, 0), (64, 6), (65, 7), (257, 6 + 4), (4096, 69)):
+        assert declared_order(OP, config(4096), vocab).height == height, vocab
+    # On dav-3510 a tile is one tree; two tiles are one more addition.
+    assert declared_order(OP, config(1024, "dav-3510"), 1024).height == 10
+    assert declared_order(OP, config(1024, "dav-3510"), 2048).height == 11
+    default = declared_order(OP, KernelConfig(), 5000)
+    assert default == declared_order(OP, config(4096), 5000)
+    assert default != declared_order(OP, config(1024, "dav-3510"), 5000)
+
+
 def test_a_config_without_a_tile_takes_the_kernel_s_default():
     default = spec("lm_head").complete(KernelConfig()).tile_length
     for arch in ("dav-2201", "dav-3510"):
@@ -144,8 +232,14 @@ def test_a_config_without_a_tile_takes_the_kernel_s_default():
 
 
 def test_refusals():
-    with pytest.raises(ConfigError, match=r"det_gemm.*lm_head"):
+    with pytest.raises(ConfigError, match=r"linear_logp.*lm_head, batch_invariant_logp, det_gemm"):
+        declared_order("linear_logp", config(64), 64)
+    with pytest.raises(ConfigError, match=r"no leaf_length; the order of det_gemm"):
         declared_order("det_gemm", config(64), 64)
+    with pytest.raises(InputError, match="leaf_length=0"):
+        declared_order("det_gemm", SimpleNamespace(leaf_length=0), 64)
+    with pytest.raises(InputError, match="method=1: det_gemm"):
+        declared_order("det_gemm", KernelConfig(), 64, method=1)
     with pytest.raises(ConfigError, match="dav-9999"):
         declared_order("lm_head", config(64, "dav-9999"), 64)
     with pytest.raises(ConfigError, match="tile_length"):

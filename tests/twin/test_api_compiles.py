@@ -17,7 +17,7 @@ import workbench as wb
 from twin import api_snippets, api_snippets_rest
 from twin.api_snippets import ALIASES, PRELUDE, Forms
 from workbench import paths
-from workbench.build import api, arch, builder, compiler
+from workbench.build import api, arch, compiler, steps
 from workbench.build.twin import RUNTIME, TwinToolchain
 
 SNIPPETS = {**api_snippets.SNIPPETS, **api_snippets_rest.SNIPPETS}
@@ -221,7 +221,7 @@ def errors_by_use(output: str, names: set[str]) -> dict[str, list[str]]:
 @pytest.fixture(scope="module")
 def runtime_objects() -> list[str]:
     made = TwinToolchain()._runtime(RUNTIME)
-    return [str(builder._object(item)) for item in made]
+    return [str(steps.compiled(item)) for item in made]
 
 
 def test_every_supported_name_has_a_snippet_for_each_of_its_forms():

@@ -58,6 +58,16 @@ def test_equals_the_model(arch, a_dtype, b_dtype, out, entry):
 
 
 @pytest.mark.parametrize("arch", ARCHS)
+@each_entry
+def test_every_edge_of_the_depth(arch, a_dtype, b_dtype, out, entry):
+    """Case 1: K around data blocks, repeats, and the tiles of the other operators."""
+    for k in (7, 15, 16, 31, 63, 64, 65, 4095, 4096, 4097, 8191, 8192, 8193, 10000):
+        a, b = inputs(2, k, 9, a_dtype, b_dtype)
+        got = gemm(arch)(a, b, DTYPES[out])
+        np.testing.assert_array_equal(bits(got), model(a, b, out), f"K = {k}")
+
+
+@pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("leaf", [1, 5, 8, 100, 127, 129, 512])
 def test_every_leaf_length_is_its_own_order(arch, leaf):
     differ = 0
@@ -142,6 +152,8 @@ def test_controls_of_the_model_itself():
         {"max_blocks": 3},
         {"max_blocks": 7},
         {"max_blocks": 40},
+        {"max_blocks": 48},
+        {"max_blocks": 128},
         {"max_blocks": 256},
     ],
     ids=str,
@@ -250,6 +262,41 @@ def test_special_values(arch, a_dtype, b_dtype, out, entry, k):
         got = gemm(arch)(x, y, DTYPES[out])
         np.testing.assert_array_equal(bits(got), model(x, y, out))
         assert bool(got.isnan().any()) and bool(got.isinf().any())
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@each_entry
+def test_hard_sums(arch, a_dtype, b_dtype, out, entry):
+    """Case 5: cancellation, outlier channels, linspace(-100, 100), constants, underflow."""
+    k = 1304  # the last leaf ragged
+    g = torch.Generator().manual_seed(1)
+    outliers = torch.randn(2, k, generator=g)
+    outliers[:, [7, 100, 1111]] *= 500
+    small = "fp16" in (a_dtype, b_dtype, out)
+    big = 6e4 if small else 1e20
+    rows = [
+        torch.tensor([big, 3, -big, 7]).repeat(k // 4),
+        torch.tensor([big, 3, -big, 7]).repeat_interleave(k // 4),
+        *outliers,
+        torch.linspace(-100, 100, k),
+        torch.full((k,), 0.1),
+        torch.full((k,), -0.0),
+        torch.full((k,), 3e-6),
+        torch.arange(k) % 2 * 2.0 - 1,
+    ]
+    columns = [
+        torch.ones(k),
+        torch.full((k,), 6e-8 if small else 1e-36),
+        torch.linspace(-100, 100, k),
+        *torch.randn(8, k, generator=g),
+    ]
+    a = torch.stack(rows).to(DTYPES[a_dtype])
+    b = torch.stack(columns, 1).to(DTYPES[b_dtype])
+    got = gemm(arch)(a, b, DTYPES[out])
+    np.testing.assert_array_equal(bits(got), model(a, b, out))
+    assert not bits(got)[6].any()  # a sum of zeros of either sign leaves the +0 start
+    if not small:
+        assert got[0, 0] == 11 * 7  # of each leaf the last term: what follows big is lost in it
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])

@@ -421,3 +421,29 @@ def test_more_outputs_than_32_bits_count(dtype, rows, wrap):
     assert not beside.any()  # the elements of other blocks were not written
     late = at >= wrap  # control: an index that wraps would have read other rows
     assert (logits(at[late] - wrap) != got[late]).any()
+
+
+def test_rows_of_logits_as_far_apart_as_a_stride_can_tell_and_farther():
+    """fp32 logits of 2^30 + 3 columns: the step from row to row of a full group of the
+    weight-stationary schedule just fits 32 bits of bytes; that of the last, smaller group does not.
+    """
+    vocab, rows, blocks = 2**30 + 3, 3, 65535
+    lazily = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+
+    def zeros(*shape):
+        memory = mmap.mmap(-1, 4 * int(np.prod(shape)), flags=lazily)
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            memory.madvise(mmap.MADV_NOHUGEPAGE)  # else the few elements would touch all of it
+        return torch.frombuffer(memory, dtype=torch.float32).view(shape)
+
+    weight, out = zeros(vocab, 1), zeros(rows, vocab)
+    groups = -(-vocab // 4)
+    full, last = groups - 2, groups - 1
+    columns = [*range(4 * full, 4 * full + 4), *range(4 * last, vocab)]
+    assert len(columns) == 7 and 4 * (vocab - 4) == 2**32 - 4 and 4 * (vocab - 3) == 2**32
+    weight[columns, 0] = torch.arange(1.0, 8.0)
+    hidden = torch.tensor([[1.0], [10.0], [100.0]])
+    run = kernel(64, schedule=1, weight_rows=4, hidden_rows=3)
+    run(hidden, weight, out=out, blocks=blocks, block_ids=[full % blocks, last % blocks])
+    assert torch.equal(out[:, columns], hidden * weight[columns, 0])
+    assert not out[:, columns[0] - 4 : columns[0]].any()  # another block's: not written

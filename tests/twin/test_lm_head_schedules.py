@@ -12,7 +12,18 @@ import mmap
 import numpy as np
 import pytest
 import torch
-from helpers import ARCHS, DTYPES, ENTRIES, bits, expected, from_bits, kernel, poisoned, wild
+from helpers import (
+    ARCHS,
+    DTYPES,
+    ENTRIES,
+    bits,
+    expected,
+    from_bits,
+    kernel,
+    poisoned,
+    same_bits,
+    wild,
+)
 from hypothesis import given, settings
 
 from twin.test_lm_head_bits import VOCAB, cases, drawn, inputs, specials
@@ -25,10 +36,6 @@ BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 def stationary(tile=64, weight_rows=4, hidden_rows=64, arch="dav-2201", max_blocks=128):
     rows = {"weight_rows": weight_rows, "hidden_rows": hidden_rows}
     return kernel(tile, arch, max_blocks, schedule="weight_stationary", **rows)
-
-
-def same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and bool((bits(a) == bits(b)).all())
 
 
 def owned(block, blocks, rows, vocab, weight_rows=4, hidden_rows=64) -> np.ndarray:
@@ -55,18 +62,18 @@ def test_equals_the_model_and_the_other_schedule(arch, shape, dtype, out):
             got = run(hidden, weight, b, DTYPES[out])
             want = expected(hidden, weight, b, arch=arch, tile=shape[0], out=out)
             np.testing.assert_array_equal(bits(got), want, f"H={width}, bias={b is not None}")
-            assert same(got, other(hidden, weight, b, DTYPES[out]))
+            assert same_bits(got, other(hidden, weight, b, DTYPES[out]))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_control_another_order_would_be_seen(dtype):
     hidden, weight, bias = inputs(8193, dtype)
     got = stationary(1024)(hidden, weight, bias, torch.float32)
-    assert not same(got, kernel(4096)(hidden, weight, bias, torch.float32))
-    assert not same(got, kernel(1024, "dav-3510")(hidden, weight, bias, torch.float32))
+    assert not same_bits(got, kernel(4096)(hidden, weight, bias, torch.float32))
+    assert not same_bits(got, kernel(1024, "dav-3510")(hidden, weight, bias, torch.float32))
     last_first = torch.cat([hidden[:, 1024:], hidden[:, :1024]], 1)  # its tiles in another order
     moved = torch.cat([weight[:, 1024:], weight[:, :1024]], 1)
-    assert not same(got, stationary(1024)(last_first, moved, bias, torch.float32))
+    assert not same_bits(got, stationary(1024)(last_first, moved, bias, torch.float32))
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -80,9 +87,9 @@ def test_groups_and_passes_of_every_size(arch, dtype, out):
             got = poisoned((rows, vocab), out)
             args = (all_hidden[:rows], all_weight[:vocab], all_bias[:vocab], DTYPES[out])
             returned = stationary(64, arch=arch)(*args, out=got)
-            assert returned is got and same(got, whole[:rows, :vocab]), (rows, vocab)
+            assert returned is got and same_bits(got, whole[:rows, :vocab]), (rows, vocab)
     many = stationary(64, 8, 255, arch)(all_hidden, all_weight, all_bias, DTYPES[out])
-    assert same(many, whole)
+    assert same_bits(many, whole)
 
 
 @pytest.mark.parametrize("rows", [255, 256, 300])
@@ -90,7 +97,7 @@ def test_a_pass_of_255_rows(rows):
     """As many repeats as one vector instruction takes, and one row more."""
     hidden, weight, bias = inputs(65, "bf16", rows, 9)
     got = stationary(64, 8, 255)(hidden, weight, bias)
-    assert same(got, kernel(64)(hidden, weight, bias))
+    assert same_bits(got, kernel(64)(hidden, weight, bias))
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -106,7 +113,7 @@ def test_special_values(arch, dtype, out, width):
     run, other = stationary(64, 4, 16, arch), kernel(64, arch)
     for bias in (None, from_bits(np.resize(values, len(weight)), dtype)):
         got = run(hidden, weight, bias, DTYPES[out])
-        assert same(got, other(hidden, weight, bias, DTYPES[out]))
+        assert same_bits(got, other(hidden, weight, bias, DTYPES[out]))
         assert got.isnan().any() and got.isinf().any() and got.isfinite().any()
 
 
@@ -116,7 +123,7 @@ def test_random_bit_patterns(case):
     hidden, weight, bias = drawn(case)
     args = (hidden, weight, bias, DTYPES[case.out])
     got = stationary(case.tile, 3, 2, case.arch)(*args)
-    assert same(got, kernel(case.tile, case.arch)(*args))
+    assert same_bits(got, kernel(case.tile, case.arch)(*args))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -127,7 +134,7 @@ def test_nothing_to_sum_and_nothing_to_write(dtype):
     got = stationary()(hidden, weight, bias)
     want = torch.zeros(70, VOCAB, dtype=DTYPES[dtype])
     want[:, 3] = 1.5  # +0 and the bias; +0 + -0 is +0
-    assert same(got, want) and same(stationary()(hidden, weight), torch.zeros_like(want))
+    assert same_bits(got, want) and same_bits(stationary()(hidden, weight), torch.zeros_like(want))
     assert stationary()(weight[:0], weight).shape == (0, VOCAB)
     assert stationary()(hidden, weight[:0]).shape == (70, 0)
 
@@ -223,13 +230,13 @@ def test_rows_of_the_output_too_far_apart_for_a_stride():
     hidden = wild((3, 1), 2)
     stationary()(hidden, weight, out=out, blocks=blocks, block_ids=[chosen])
     got = out[:, columns]
-    assert same(got, kernel(64)(hidden, weight[columns]))
+    assert same_bits(got, kernel(64)(hidden, weight[columns]))
     assert not out[:, (columns + 4) % vocab].any()
     # The last group: two columns, which end with the tensor.
     last = -(-vocab // 4) - 1
     weight[-2:, 0] = wild(2, 3)
     stationary()(hidden, weight, out=out, blocks=blocks, block_ids=[last % blocks])
-    assert same(out[:, -2:].contiguous(), kernel(64)(hidden, weight[-2:].contiguous()))
+    assert same_bits(out[:, -2:].contiguous(), kernel(64)(hidden, weight[-2:].contiguous()))
     assert out[:, -2:].all()
 
 

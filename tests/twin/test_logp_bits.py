@@ -16,9 +16,9 @@ from models import ascend_numpy, logp_numpy
 
 from workbench.build import spec
 
-# LP01 257, LP04 10000, DL01 the others: tile edges, data blocks, repeats.
-VOCABS = (1, 2, 31, 32, 33, 127, 128, 129, 255, 256, 257, 1024)
-VOCABS += (4095, 4096, 4097, 4099, 8192, 10000)
+# LP01 257, LP04 10000, DL01 and Case 1: tile edges, data blocks, repeats.
+VOCABS = (1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1024)
+VOCABS += (4095, 4096, 4097, 4099, 8191, 8192, 8193, 10000)
 TILES = (64, 4096, "largest")
 LARGEST = {
     ("dav-2201", "fp32"): 12224,
@@ -132,6 +132,38 @@ def test_special_values(arch, dtype, vocab):
     for plain in (batch, batch._replace(grad_logp=torch.ones(rows), grad_lse=torch.zeros(rows))):
         run = kit.Launched(kit.kernel(64, arch))
         assert_equals_the_model(run, plain, arch=arch, tile=64)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("tile", [64, 4096])
+def test_hard_sums(arch, dtype, tile):
+    """Case 5: cancellation, outlier channels, linspace(-100, 100), constants."""
+    vocab = 4160  # a ragged tile of 4096, whole ones of 64
+    g = torch.Generator().manual_seed(1)
+    outliers = torch.randn(2, vocab, generator=g)
+    outliers[:, [7, 100, 2111]] *= 500
+    big = 1e20 if dtype != "fp16" else 6e4
+    rows = [
+        torch.tensor([big, 3, -big, 7]).repeat(vocab // 4),
+        torch.tensor([3.0, -3, 5, 7]).repeat(vocab // 4),
+        *outliers,
+        torch.linspace(-100, 100, vocab),
+        torch.linspace(100, -100, vocab),
+        torch.full((vocab,), 0.1),
+        torch.full((vocab,), -0.0),
+    ]
+    logits = torch.stack(rows).to(DTYPES[dtype])
+    drawn = kit.draw(len(rows), vocab)
+    target = logits.argmax(-1)
+    target[1::2] = drawn.target[1::2]
+    batch = drawn._replace(logits=logits, target=target)
+    run = kit.Launched(kit.kernel(tile, arch))
+    assert_equals_the_model(run, batch, arch=arch, tile=tile)
+    got = run(batch)
+    assert all(t.isfinite().all() for t in got.values())
+    # A constant row is uniform: every term is 1, and their sum, 4160, exact in any order.
+    assert got["lse"][7] == torch.tensor(4160.0).log() and (got["logp"][6:] == -got["lse"][7]).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

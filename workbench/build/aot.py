@@ -29,7 +29,7 @@ from typing import Any
 import workbench
 from workbench import paths
 from workbench.build import arch as archs
-from workbench.build import builder, cache, cann, compiler, extension, includes, toolchain
+from workbench.build import cache, cann, compiler, extension, includes, steps, toolchain
 from workbench.build import config as configs
 from workbench.build.toolchain import Unit
 from workbench.errors import BuildError, ConfigError, MissingError
@@ -48,17 +48,27 @@ def find_arch() -> tuple[str, str]:
     $WORKBENCH_ASCEND_ARCH, else the chips that `npu-smi` names.
 
     Raises:
-        ConfigError: The variable names no architecture.
+        ConfigError: The variable names no architecture that a kernel runs on.
         MissingError: It is not set, and npu-smi is not there or its answer does not settle it.
     """
     given = os.environ.get(ARCH, "").strip()
+    runs_on = {arch for spec in configs.specs().values() for arch in spec.raw["archs"]}
+    runnable = sorted(runs_on & {*archs.names()})
     if given:
-        if given not in archs.names():
+        if given in runnable:
+            return given, f"${ARCH}"
+        if given in archs.names():
             raise ConfigError(
-                f"{ARCH}={given!r} is no architecture; known ones are {', '.join(archs.names())}"
+                f"{ARCH}={given!r}: no shipped operator runs on {given}; they run on "
+                f"{', '.join(runnable)}"
             )
-        return given, f"${ARCH}"
-    want = f"set {ARCH} to one of {', '.join(archs.names())}"
+        may_be = archs.of_chip(given)
+        of_chip = [name for name in may_be if name in runnable] or may_be
+        chip = f"it is a chip, whose architecture is {' or '.join(of_chip)}; " if of_chip else ""
+        raise ConfigError(
+            f"{ARCH}={given!r} is no architecture: {chip}the kernels run on {', '.join(runnable)}"
+        )
+    want = f"set {ARCH} to one of {', '.join(runnable)}"
     if shutil.which("npu-smi") is None:
         raise MissingError(
             f"the architecture to build for is not known: {ARCH} is not set and there is no "
@@ -128,7 +138,7 @@ def requirements() -> tuple[cann.Cann, str, str]:
 
     Raises:
         MissingError: Something is missing; all that is, each with how to get it.
-        ConfigError: $WORKBENCH_ASCEND_ARCH names no architecture.
+        ConfigError: $WORKBENCH_ASCEND_ARCH names no architecture that a kernel runs on.
     """
     missing = []
     found, name, found_by = cann.find_cann(), "", ""
@@ -200,7 +210,7 @@ def files(arch: str) -> tuple[list[File], dict[str, dict[str, str]]]:
             fit = [d for d in spec.dtypes if spec.fits(config, d)]
             wanted = [kernel for d in fit for kernel in spec.kernels(d)]
         name = spec.op if spec else re.sub(r"\W", "_", path.stem.removesuffix("_ascend"))
-        taken.append(File(name, builder._unit(path, config, {}, wanted)))
+        taken.append(File(name, steps.read_unit(path, config, {}, wanted)))
     if specs and len(left_out) == len(specs):
         known = sorted({a for s in specs.values() for a in s.raw["archs"]})
         raise ConfigError(
@@ -259,8 +269,8 @@ class Build:
     def run(self, step: Step) -> Path:
         """The file that the step makes, in `held`; from the cache if nothing has changed."""
         key = step.key(self.identity)
-        for attempt in range(builder.ATTEMPTS):
-            with builder._again_if_vanished(attempt):
+        for attempt in range(steps.ATTEMPTS):
+            with steps.again_if_vanished(attempt):
                 entry = cache.get(key) or self._compile(key, step)
                 try:
                     return Path(shutil.copyfile(entry.path(OBJECT), self.held / step.name))
@@ -279,7 +289,7 @@ class Build:
             if status == 0 and not (made.is_file() and made.stat().st_size):
                 status, output = 1, f"{output}\n{step.command[0]} ended well but made no {made}"
             if status != 0:
-                builder._refuse_full_disk(output)
+                steps.refuse_full_disk(output)
                 log = cache.write_log(f"aot-{step.name}-{key[:12]}", output)
                 raise compiler.build_error(f"building {step.what}", output, step.users, log)
             self.made.append(step.name)
@@ -377,10 +387,10 @@ def build(module: Path, say: Callable[[str], None] = print) -> dict[str, Any]:
         say(f"left out             {name}: {entry['why']}")
     with tempfile.TemporaryDirectory(prefix="workbench-aot-") as folder:
         work = Build(chain, Path(folder))
-        steps = [compile_kernels(f, chain) for f in taken]
-        steps += [compile_plain(chain, n) for n in ("npu_module.cpp", "merged_table.cpp")]
+        commands = [compile_kernels(f, chain) for f in taken]
+        commands += [compile_plain(chain, n) for n in ("npu_module.cpp", "merged_table.cpp")]
         with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-            objects = list(pool.map(work.run, steps))
+            objects = list(pool.map(work.run, commands))
         manifest = _manifest(chain, arch, taken, left_out, objects)
         objects.append(work.run(compile_plain(chain, "parts.cpp", parts_text(taken, manifest))))
         names = [p.name for p in objects]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import codecs
 import contextlib
 import dataclasses
 import importlib.machinery
@@ -16,27 +15,22 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from workbench import paths
-from workbench.build import arch as archs
-from workbench.build import cache, cann, compiler, extension, includes, source
+from workbench.build import cache, cann, compiler, extension, includes, source, steps
 from workbench.build import config as configs
 from workbench.build.kernel import Kernel, KernelInfo
-from workbench.build.toolchain import MODULE, Object, Toolchain, Unit, python_identity
+from workbench.build.toolchain import MODULE, Toolchain, Unit, python_identity
 from workbench.build.twin import TwinToolchain
 from workbench.errors import BuildError, ConfigError, MissingError
 
 BACKENDS = ("auto", "twin", "npu")
-ATTEMPTS = 5  # at a build whose parts another process removes meanwhile
-FORMAT = 1  # of the key: raise it when the meaning of an entry changes
 
 _lock = threading.Lock()
 _modules: dict[str, Any] = {}
-_in_work: dict[str, threading.Lock] = {}
 
 
 def build(
@@ -83,11 +77,11 @@ def build(
     """
     started = time.perf_counter()
     spec, path = _resolve(op_or_path)
-    given = _check_defines(defines or {})
-    cfg = spec.complete(config) if spec else (config or configs.KernelConfig())
+    given = steps.check_defines(defines or {})
+    cfg = spec.complete(config) if spec else configs.as_config(config)
     first = _first_kernels(spec, cfg, given, dtypes)
     backend_name = toolchain.name if toolchain else _backend(backend)
-    unit = _unit(path, cfg, given, first)
+    unit = steps.read_unit(path, cfg, given, first)
     chain, ready, why = toolchain, None, ""
     if backend_name == "npu" and toolchain is None and not include_dirs:
         ready, why = _ahead_of_time(unit)
@@ -132,7 +126,7 @@ def build(
     def load(name: str) -> Any:
         assert spec is not None and chain is not None
         more = dataclasses.replace(
-            unit, kernels=_named(unit.source, spec.kernels(spec.dtype_of(name)))
+            unit, kernels=steps.named(unit.source, spec.kernels(spec.dtype_of(name)))
         )
         return _module(more, chain, include_dirs or [])[1]
 
@@ -174,14 +168,14 @@ def _module(unit: Unit, toolchain: Toolchain, include_dirs: Sequence) -> tuple[s
     # In the order of the command line, where the toolchain's own folders come first.
     folders = [*toolchain.include_folders(), *(Path(p).absolute() for p in include_dirs)]
     key, scanned = _key(unit, toolchain, folders)
-    with _turn(key):  # a second thread that wants the same variant waits for the first one's
+    with steps.turn(key):  # a second thread that wants the same variant waits for the first one's
         module = _modules.get(key)
-        if module is not None and _still_true(module.__workbench__):
+        if module is not None and steps.still_true(module.__workbench__):
             return key, module, True
-        for attempt in range(ATTEMPTS):
-            with _again_if_vanished(attempt):
+        for attempt in range(steps.ATTEMPTS):
+            with steps.again_if_vanished(attempt):
                 entry = cache.get(key)
-                if entry is not None and not _still_true(entry.meta):
+                if entry is not None and not steps.still_true(entry.meta):
                     cache.discard(key)
                     entry = None
                 cached = entry is not None
@@ -189,21 +183,6 @@ def _module(unit: Unit, toolchain: Toolchain, include_dirs: Sequence) -> tuple[s
                     entry = _compile(key, unit, toolchain, scanned, include_dirs)
                 return key, _load(key, entry), cached
     raise AssertionError("not reached: the last attempt returns or raises")
-
-
-def _turn(key: str) -> threading.Lock:
-    with _lock:
-        return _in_work.setdefault(key, threading.Lock())
-
-
-@contextlib.contextmanager
-def _again_if_vanished(attempt: int) -> Iterator[None]:
-    """Swallow, except in the last attempt, that another process has cleared the cache under us."""
-    try:
-        yield
-    except cache.Vanished:
-        if attempt == ATTEMPTS - 1:
-            raise
 
 
 def _resolve(op_or_path: str | os.PathLike[str]) -> tuple[Any, Path]:
@@ -218,24 +197,6 @@ def _resolve(op_or_path: str | os.PathLike[str]) -> tuple[Any, Path]:
         return None, path
     spec = configs.spec(text)
     return spec, spec.source
-
-
-def _check_defines(defines: dict[str, Any]) -> dict[str, str]:
-    out = {}
-    for name, value in defines.items():
-        if not re.fullmatch(r"[A-Za-z_]\w*", str(name)):
-            raise ConfigError(
-                f"{name!r} is not the name of a macro; give defines={{'NAME': value}}"
-            )
-        if name == "WB_TWIN_ARCH":
-            raise ConfigError(
-                "WB_TWIN_ARCH follows from the architecture; give arch=… in the KernelConfig"
-            )
-        text = str(int(value)) if isinstance(value, bool) else str(value)
-        if "\n" in text:
-            raise ConfigError(f"the value of {name} has a line break: {text!r}")
-        out[str(name)] = text
-    return out
 
 
 def _backend(backend: str) -> str:
@@ -278,42 +239,6 @@ def _ahead_of_time(unit: Unit) -> tuple[extension.Part | None, str]:
     return part, found.reason
 
 
-def _named(parsed: source.Source, names: list[str] | None) -> tuple[source.KernelDecl, ...]:
-    if names is None:
-        return parsed.launchable
-    return tuple(k for k in parsed.launchable if k.short_name in names)
-
-
-def _unit(
-    path: Path, cfg: configs.KernelConfig, given: dict[str, str], names: list[str] | None
-) -> Unit:
-    try:
-        data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
-    except OSError as e:
-        raise ConfigError(f"cannot read {path}: {e.strerror}") from None
-    try:
-        parsed = source.parse(data.decode())
-    except UnicodeDecodeError as e:
-        raise BuildError(f"{path} is not UTF-8 text: {e}", file=str(path)) from None
-    except source.SourceError as e:
-        line = data.decode().split("\n")[e.line - 1].rstrip()
-        raise BuildError(
-            f"{path}:{e.line}: {e}\n{e.line:6d} | {line}", file=str(path), line=e.line
-        ) from None
-    defines = {**cfg.defines(), **given}
-    constants = [n for n, v in defines.items() if _is_integer(v)]
-    return Unit(path, data, parsed, _named(parsed, names), archs.load(cfg.arch), defines, constants)
-
-
-def _is_integer(text: str) -> bool:
-    """Whether a macro's value is an integer literal that the table of constants can hold."""
-    if not re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|[1-9]\d*|0[0-7]*)", text):
-        return False
-    digits = text.removeprefix("-")
-    base = 16 if digits[:2].lower() == "0x" else 8 if digits.startswith("0") else 10
-    return int(digits, base) < 2**63
-
-
 def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, includes.Includes]:
     scanned = includes.scan(unit.data, unit.path.parent, [unit.path.parent], folders)
     # The table's header is included by the generated part, whatever the user's file includes.
@@ -325,7 +250,7 @@ def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, in
         for folder in (include, include / "twin", paths.TWIN / "runtime"):
             shared += [p for p in sorted(folder.iterdir()) if p.suffix]
     material = {
-        "format": FORMAT,
+        "format": steps.FORMAT,
         "backend": toolchain.name,
         "arch": unit.arch.name,
         # The path is in the binary (faults and messages name it), so it is part of the key.
@@ -344,57 +269,6 @@ def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, in
     return includes.digest(json.dumps(material, sort_keys=True).encode()), scanned
 
 
-def _still_true(meta: dict[str, Any]) -> bool:
-    """Whether headers that only the compiler could name (`#include MACRO`) are as they were."""
-    for path, want in meta.get("more_headers", {}).items():
-        try:
-            if cache.file_digest(Path(path)) != want:
-                return False
-        except OSError:
-            return False
-    return True
-
-
-def _object(item: Object) -> Path:
-    """The cached object file, compiled if it is not there."""
-    key = includes.digest(json.dumps(item.key_material(), sort_keys=True).encode())
-    with _turn(key):  # many variants at once need the same slow object once
-        entry = cache.get(key)
-        if entry is None:
-            with cache.workspace() as work:
-                status, output = compiler.run([*item.command, "-o", str(work / item.name)], work)
-                if status != 0 or not (work / item.name).is_file():
-                    _refuse_full_disk(output)
-                    log = cache.write_log(key, output)
-                    raise compiler.build_error(
-                        f"compiling {item.source.name}", output, [str(item.source)], log
-                    )
-                entry = cache.publish(key, work, [item.name], {"what": item.name})
-    return entry.path(item.name)
-
-
-def _all_held(items: list[Object], work: Path) -> list[Path]:
-    """`_held` for each, as many at a time as there are cores: the first build of all compiles the
-    whole runtime."""
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        return list(pool.map(lambda item: _held(item, work), items))
-
-
-def _held(item: Object, work: Path) -> Path:
-    """The object file in `work`: there it stays, whoever clears or trims the cache meanwhile."""
-    path, held = _object(item), work / item.name
-    try:
-        os.link(path, held)
-    except OSError:
-        try:
-            shutil.copyfile(path, held)
-        except FileNotFoundError:
-            raise cache.Vanished(
-                f"{item.name} was removed from the build cache during a build; build again"
-            ) from None
-    return held
-
-
 _UNFIT_PARSED = re.compile(r"relocate PCH|PCH file|precompiled file|\.gch\b")
 
 
@@ -403,21 +277,20 @@ def _compile(
 ) -> cache.Entry:
     log = ""
     with cache.workspace() as work:
-        objects = _all_held(toolchain.objects(unit), work)
+        objects = steps.all_held(toolchain.objects(unit), work)
         for command in toolchain.commands(unit, work, objects):
             if include_dirs:
                 command = [*command, *(f"-I{Path(p).absolute()}" for p in include_dirs)]
-            environment = getattr(toolchain, "environment", None)
-            status, output = compiler.run(command, work, environment)
+            status, output = compiler.run(command, work, toolchain.environment)
             if status != 0 and _UNFIT_PARSED.search(output):
                 # A compiler that cannot take a parsed header up again reads the header itself.
                 for parsed in work.glob("*.gch"):
                     parsed.unlink()
-                status, output = compiler.run(command, work)
+                status, output = compiler.run(command, work, toolchain.environment)
             log += output
             if status != 0:
-                _refuse_full_disk(output)
-                mine = [str(unit.path), *_user_headers(scanned)]
+                steps.refuse_full_disk(output)
+                mine = [str(unit.path), *steps.user_headers(scanned)]
                 error = compiler.build_error(
                     f"building {unit.path.name}", output, mine, cache.write_log(key, log)
                 )
@@ -442,43 +315,9 @@ def _compile(
             "flags": toolchain.flags(unit),
             "compiler": toolchain.compiler_name,
             "log": log,
-            "more_headers": _more_headers(work / "unit.d", scanned),
+            "more_headers": steps.more_headers(work / "unit.d", scanned),
         }
         return cache.publish(key, work, [MODULE], meta)
-
-
-def _refuse_full_disk(output: str) -> None:
-    if "No space left on device" in output or "Disk quota exceeded" in output:
-        raise cache._explain(OSError(28, "No space left on device"), cache.root())
-
-
-def _user_headers(scanned: includes.Includes) -> list[str]:
-    ours = (str(paths.TWIN), str(paths.ASCEND))
-    return [f for f in scanned.files if not f.startswith(ours)]
-
-
-def _more_headers(depfile: Path, scanned: includes.Includes) -> dict[str, str]:
-    """Files the compiler read that the scan did not find, with their digests.
-
-    A toolchain that does not say what it read leaves no way to know, so such an entry is never
-    found true again when the scan had to give up.
-    """
-    try:
-        text = depfile.read_text("utf-8", errors="surrogateescape")
-    except OSError:
-        return {"": "not known"} if scanned.macro_includes else {}
-    rest = text.replace("\\\n", " ").partition(": ")[2]
-    known = {*scanned.files, str(paths.ASCEND / "kernel_table.h")}
-    found = {}
-    for name in re.findall(r"(?:\\[ #]|[^\s])+", rest):
-        path = os.path.normpath(re.sub(r"\\([ #])|\$(\$)", r"\1\2", name))
-        ours = path.startswith((str(depfile.parent), str(paths.TWIN)))
-        if path not in known and not ours:
-            try:
-                found[path] = cache.file_digest(Path(path))
-            except OSError:  # a name that could not be read back: never found true again
-                found[path] = "not known"
-    return found
 
 
 def _load(key: str, entry: cache.Entry) -> Any:

@@ -96,7 +96,7 @@ def _folder(create: bool = True) -> Path:
     except CacheError:
         raise
     except OSError as e:
-        raise _explain(e, top) from e
+        raise explain(e, top) from e
     return folder
 
 
@@ -116,7 +116,7 @@ def _refuse_shared(path: Path) -> None:
         )
 
 
-def _explain(e: OSError, where: Path) -> CacheError:
+def explain(e: OSError, where: Path) -> CacheError:
     if e.errno in (errno.ENOSPC, errno.EDQUOT):
         return CacheError(
             f"no space left for the build cache in {where}. Nothing that was built is lost. "
@@ -205,13 +205,13 @@ def workspace() -> Iterator[Path]:
     try:
         work = Path(tempfile.mkdtemp(prefix=_prefix(), dir=folder / "tmp"))
     except OSError as e:
-        raise _explain(e, folder) from e
+        raise explain(e, folder) from e
     try:
         yield work
     except CacheError:
         raise
     except OSError as e:
-        raise _explain(e, folder) from e
+        raise explain(e, folder) from e
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -249,7 +249,7 @@ def publish(key: str, work: Path, names: list[str], meta: dict[str, Any]) -> Ent
                 if other is not None:
                     return other
     except OSError as e:
-        raise _explain(e, folder) from e
+        raise explain(e, folder) from e
     trim(keep=key)
     entry = get(key)
     if entry is None:

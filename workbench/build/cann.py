@@ -176,8 +176,8 @@ class CannToolchain:
 
 
 def device_reasons() -> list[str]:
-    """Why the npu backend cannot run here; empty when it can. Imports neither torch nor
-    torch_npu."""
+    """What an NPU needs and is not on this machine; empty where all is there. Imports neither
+    torch nor torch_npu; whether they work, too, `why_no_npu` says."""
     reasons = []
     if find_cann() is None and not extension.usable():
         reasons.append("CANN (bisheng) not found, and no extension built ahead of time")
@@ -186,3 +186,19 @@ def device_reasons() -> list[str]:
     if not list(Path("/dev").glob("davinci[0-9]*")) and shutil.which("npu-smi") is None:
         reasons.append("no NPU device (/dev/davinci*)")
     return reasons
+
+
+def why_no_npu() -> list[str]:
+    """Why no NPU can be used here; empty where one can. Imports torch_npu where what it needs is
+    there."""
+    reasons = device_reasons()
+    if reasons:
+        return reasons
+    try:
+        import torch_npu
+
+        if not torch_npu.npu.is_available():
+            return ["torch_npu finds no NPU that it can use"]
+    except Exception as e:  # a runtime that is broken fails in any way it likes
+        return [f"torch_npu does not work: {type(e).__name__}: {e}"]
+    return []

@@ -187,7 +187,7 @@ def build_error(
     elif place is None:
         message = f"{what} failed: {text}"
     else:
-        message = f"{place[0]}:{place[1]}: {text}\n{_source_line(*place)}"
+        message = f"{place[0]}:{place[1]}: {text}\n{source_line(*place)}"
         message += "".join(f"\n       there is: {form}" for form in _forms(text, output))
         if text.endswith(": No such file or directory"):
             message += "\n       its own folder and those of -I (include_dirs=) are searched"
@@ -205,7 +205,7 @@ def build_error(
 def placed(error: BuildError, file: Path, line: int, text: str) -> BuildError:
     """The same failure at a place that the compiler did not name."""
     return BuildError(
-        f"{file}:{line}: {text}\n{_source_line(str(file), line)}\n{error}",
+        f"{file}:{line}: {text}\n{source_line(str(file), line)}\n{error}",
         file=str(file),
         line=line,
         log=error.log,
@@ -288,7 +288,7 @@ def _first_error(output: str, mine: set[str]) -> tuple[str | None, tuple[str, in
     return text, place
 
 
-def _source_line(file: str, line: int) -> str:
+def source_line(file: str, line: int) -> str:
     try:
         text = Path(file).read_text("utf-8", errors="replace").split("\n")[line - 1]
     except (OSError, IndexError):

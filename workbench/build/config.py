@@ -134,6 +134,22 @@ class KernelConfig:
         return f"KernelConfig({inner}{', ' if inner else ''}arch={self.arch!r})"
 
 
+def as_config(config: KernelConfig | None) -> KernelConfig:
+    """`config`, or an empty one for None.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if config is None:
+        return KernelConfig()
+    if not isinstance(config, KernelConfig):
+        raise ConfigError(
+            f"config is a {type(config).__name__} ({config!r}); want a KernelConfig, for example "
+            "KernelConfig(tile_length=1024)"
+        )
+    return config
+
+
 def _rebuild(fields: dict[str, Any]) -> KernelConfig:
     return KernelConfig(**fields)
 
@@ -181,9 +197,10 @@ class Spec:
         names.
 
         Raises:
-            ConfigError: A constant or the name of a value that the kernel does not have.
+            ConfigError: A constant or the name of a value that the kernel does not have, or
+                `config` is no KernelConfig.
         """
-        config = config or KernelConfig()
+        config = as_config(config)
         rules = {name.lower(): rule for name, rule in self.raw["constants"].items()}
         unknown = [name for name, _ in config.constants if name not in rules]
         if unknown:
@@ -303,7 +320,8 @@ class Spec:
         if step > 1:
             wanted = f"a multiple of {step} " + wanted
         below = min(value // step * step, largest)
-        near = f"; {below} is the nearest below" if value % step and below >= rule["min"] else ""
+        off = value % step and rule["min"] <= below < largest
+        near = f"; {below} is the nearest below" if off else ""
         raise ConfigError(
             f"{name.lower()}={value}: it must be {wanted} on {config.arch} ({rule['why']}). "
             f"The largest value that works is {largest}{near}"

@@ -58,7 +58,7 @@ def contents(path: str) -> tuple[bytes, str]:
 
 
 @functools.lru_cache(maxsize=512)
-def _scan(data: bytes) -> tuple[tuple[tuple[str, bool], ...], bool]:
+def names_in(data: bytes) -> tuple[tuple[tuple[str, bool], ...], bool]:
     """(name, quoted) of each include in `data`, and whether there is one that only a compiler can
     follow."""
     found, macro = [], False
@@ -96,7 +96,7 @@ def scan(data: bytes, folder: Path, quote: Iterable[Path], angle: Iterable[Path]
     todo = [(data, os.fspath(folder))]
     while todo:
         text, where = todo.pop()
-        names, macro = _scan(text)
+        names, macro = names_in(text)
         result.macro_includes |= macro
         for name, quoted in names:
             for base in [where, *for_quote, *for_angle] if quoted else for_angle:

@@ -22,7 +22,7 @@ from typing import IO, Any
 from workbench import paths
 from workbench._result import Result
 from workbench.build import arch as archs
-from workbench.build import builder, cache, compiler, includes, source
+from workbench.build import cache, compiler, includes, source, steps
 from workbench.build.launch import check_names
 from workbench.build.toolchain import Unit
 from workbench.build.twin import TwinToolchain
@@ -102,7 +102,7 @@ def _shown(fault: dict[str, Any]) -> list[str]:
     block = f" in block {fault['block']}" if fault.get("block") is not None else ""
     lines = [f"{place}{fault['kind']} fault ({fault['code']}){block}: {fault['message']}"]
     if place:
-        lines += filter(None, [compiler._source_line(fault["file"], fault["line"])])
+        lines += filter(None, [compiler.source_line(fault["file"], fault["line"])])
     for name, text in (("tensor", "operand"), ("mend", "to mend it"), ("device", "a device says")):
         if fault.get(name):
             lines.append(f"       {text}: {fault[name]}")
@@ -154,18 +154,18 @@ def compile_program(
     except OSError as e:
         raise ConfigError(f"cannot read {file}: {e.strerror}") from None
     chain = toolchain or TwinToolchain()
-    macros = builder._check_defines(defines or {})
+    macros = steps.check_defines(defines or {})
     # No launcher is made for a program, so its kernels' signatures are not read.
     text = source.Source(_rewritten(file, data), (), True)
     unit = Unit(file, data, text, (), archs.load(arch), macros, [])
     scanned = includes.scan(data, file.parent, [file.parent], [paths.TWIN / "include", *folders])
     headers = _rewritten_headers(scanned)
     key = _key(unit, chain, scanned, headers, folders)
-    with builder._turn(key):
-        for attempt in range(builder.ATTEMPTS):
-            with builder._again_if_vanished(attempt):
+    with steps.turn(key):
+        for attempt in range(steps.ATTEMPTS):
+            with steps.again_if_vanished(attempt):
                 entry = cache.get(key)
-                if entry is not None and not builder._still_true(entry.meta):
+                if entry is not None and not steps.still_true(entry.meta):
                     cache.discard(key)
                     entry = None
                 cached = entry is not None
@@ -182,7 +182,7 @@ def _rewritten_headers(scanned: includes.Includes) -> dict[Path, str]:
     """The user's headers, as `_rewritten`, if one of them launches a kernel; else none, and the
     compiler reads them where they are. (All or none: they include each other.)"""
     found = {}
-    for name in builder._user_headers(scanned):
+    for name in steps.user_headers(scanned):
         found[Path(name)] = Path(name).read_bytes().removeprefix(codecs.BOM_UTF8)
     if not any(b"<<<" in data for data in found.values()):
         return {}
@@ -193,9 +193,9 @@ def _rewritten(file: Path, data: bytes) -> str:
     """A file's text as the compiler sees it: the launch syntax replaced, the lines kept."""
     text = data.decode("utf-8", errors="surrogateescape")
     try:
-        launches = source._rewrite_launches(text, source.blank(text)) if "<<<" in text else text
+        launches = source.rewrite_launches(text, source.blank(text)) if "<<<" in text else text
     except source.SourceError as e:
-        line = compiler._source_line(str(file), e.line)
+        line = compiler.source_line(str(file), e.line)
         raise BuildError(f"{file}:{e.line}: {e}\n{line}", file=str(file), line=e.line) from None
     shown = str(file).replace("\\", "\\\\").replace('"', '\\"')
     return f'#line 1 "{shown}"\n{launches}'
@@ -210,7 +210,7 @@ def _key(
 ) -> str:
     runtime = sorted((paths.TWIN / "runtime").iterdir())
     material = {
-        "format": builder.FORMAT,
+        "format": steps.FORMAT,
         "what": PROGRAM,
         "arch": unit.arch.name,
         "path": str(unit.path),
@@ -244,7 +244,7 @@ def _mirror(root: Path, texts: dict[Path, str]) -> None:
         place.write_bytes(_bytes(text))
     # `#include "a/../b.h"` needs the folder a, also where no file in it was rewritten.
     for path, text in texts.items():
-        for name, _ in includes._scan(_bytes(text))[0]:
+        for name, _ in includes.names_in(_bytes(text))[0]:
             if ".." in name.split("/"):
                 step = path.parent
                 for part in name.split("/")[:-1]:
@@ -265,7 +265,7 @@ def _compile(
     folders: list[Path],
 ) -> cache.Entry:
     with cache.workspace() as work:
-        objects = builder._all_held(chain.program_objects(), work)
+        objects = steps.all_held(chain.program_objects(), work)
         root = work / "source"
         _mirror(root, {**headers, unit.path: unit.source.text})
         main = _mirrored(root, unit.path)
@@ -297,15 +297,15 @@ def _compile(
             "flags": chain.flags(unit),
             "compiler": chain.compiler_name,
             "log": log,
-            "more_headers": builder._more_headers(work / "unit.d", scanned),
+            "more_headers": steps.more_headers(work / "unit.d", scanned),
         }
         return cache.publish(key, work, [PROGRAM], meta)
 
 
 def _refused(unit: Unit, scanned: includes.Includes, log: str, log_path: str | None) -> BuildError:
     """The BuildError for a program that the compiler or the linker refused."""
-    builder._refuse_full_disk(log)
-    mine = [str(unit.path), *builder._user_headers(scanned)]
+    steps.refuse_full_disk(log)
+    mine = [str(unit.path), *steps.user_headers(scanned)]
     error = compiler.build_error(f"building {unit.path.name}", log, mine, log_path)
     if error.line is None and _NO_MAIN.search(log):
         return BuildError(
@@ -427,9 +427,9 @@ def run_file(
         >>> run_file(path, ["an argument"], checks=["mem"], timeout=10).exit_code
         7
     """
-    for attempt in range(builder.ATTEMPTS):
+    for attempt in range(steps.ATTEMPTS):
         program = compile_program(path, arch, defines, include_dirs)
-        with builder._again_if_vanished(attempt):
+        with steps.again_if_vanished(attempt):
             return run_program(program, args, **how)
     raise AssertionError("not reached: the last attempt returns or raises")
 

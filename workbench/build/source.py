@@ -227,7 +227,7 @@ def parse(text: str) -> Source:
         template = _is_template(blanked, m.start())
         found.append((defined, KernelDecl(name, parameters, line, template, guards)))
     has_main = re.search(r"\b(?:int|auto)\s+main\s*\(", blanked) is not None
-    return Source(_rewrite_launches(text, blanked), _distinct(found), has_main)
+    return Source(rewrite_launches(text, blanked), _distinct(found), has_main)
 
 
 def _distinct(found: list[tuple[bool, KernelDecl]]) -> tuple[KernelDecl, ...]:
@@ -268,7 +268,7 @@ def _called(callee: str) -> str:
     return f"([&](auto... wb) {{ {callee}(wb...); }})"
 
 
-def _rewrite_launches(text: str, blanked: str) -> str:
+def rewrite_launches(text: str, blanked: str) -> str:
     """`k<<<b, l, s>>>(…)` becomes `::twin::configure(b, l, s)([&](auto... wb) { k(wb...); })(…)`,
     on the same lines."""
     out, last = [], 0

@@ -70,6 +70,11 @@ class Toolchain(Protocol):
     @property
     def compiler_name(self) -> str: ...
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that its commands need besides the caller's."""
+        ...
+
     def identity(self) -> dict[str, Any]:
         """What, besides the unit, decides the binary: compiler, flags, CPU."""
         ...

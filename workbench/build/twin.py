@@ -59,6 +59,10 @@ class TwinToolchain:
         self.cxx = cxx or compiler.find_cxx()
 
     @property
+    def environment(self) -> dict[str, str]:
+        return {}
+
+    @property
     def compiler_name(self) -> str:
         return f"{self.cxx.version} ({self.cxx.path})"
 

@@ -15,9 +15,9 @@ from workbench._result import Result
 from workbench.errors import InputError
 
 OK, FAILED, USAGE, MISSING, INTERRUPTED = 0, 1, 2, 3, 130
-DEFAULT_ARCH = "dav-2201"
 BACKENDS = click.Choice(["auto", "twin", "npu"])
-DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+SEED = click.IntRange(-(2**63), 2**63 - 1)
+DTYPES = ("fp32", "bf16", "fp16")  # of workbench.ops.inputs, which imports torch
 
 
 @dataclass

@@ -5,40 +5,44 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
+from workbench.build.config import DEFAULT_ARCH, KernelConfig
 from workbench.commands.arguments import (
-    DEFAULT_ARCH,
     DTYPES,
     FAILED,
     OK,
+    SEED,
     Outcome,
     json_option,
     literal,
     progress,
 )
 from workbench.errors import InputError
+from workbench.ops import registry
 
-OPS = ("lm_head", "batch_invariant_logp", "det_gemm", "linear_logp")
 SIZE = click.IntRange(min=1)
 
 
 @click.command()
-@click.option("--op", type=click.Choice(OPS), default="lm_head", show_default=True)
+@click.option("--op", type=click.Choice(registry.ops()), default="lm_head", show_default=True)
 @click.option(
     "--candidate",
     default="ascend",
     show_default=True,
     metavar="C",
-    help="ascend, pytorch, or module:callable with the arguments of the operator's forward.",
+    help="ascend, pytorch, or module:callable with the arguments of the operator's forward; the "
+    "current folder is searched first, and a class is made without arguments.",
 )
 @click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "npu"]),
     default="auto",
     show_default=True,
-    help="cpu runs the Ascend kernel on the twin.",
+    help="Where it runs: cpu runs the Ascend kernel on the twin. (`workbench invariance` "
+    "asks for it as --backend.)",
 )
-@click.option("--dtype", type=click.Choice(list(DTYPES)), default="fp32", show_default=True)
+@click.option("--dtype", type=click.Choice(DTYPES), default="fp32", show_default=True)
 @click.option("--batch", type=SIZE, default=2, show_default=True)
 @click.option("--seq", type=SIZE, default=16, show_default=True)
 @click.option("--vocab", type=SIZE, default=257, show_default=True, help="V; N of det_gemm.")
@@ -66,8 +70,8 @@ SIZE = click.IntRange(min=1)
     show_default=True,
     help="Every target, with --input-mode constant.",
 )
-@click.option("--seed", type=int, default=123, show_default=True)
-@click.option("--grad-seed", type=int, default=123, show_default=True)
+@click.option("--seed", type=SEED, default=123, show_default=True)
+@click.option("--grad-seed", type=SEED, default=123, show_default=True)
 @click.option("--check-grad", is_flag=True, help="Judge the gradients too; a missing one fails.")
 @click.option(
     "--grad-mode",
@@ -101,7 +105,6 @@ def check(
 
     Example: workbench check --op lm_head --dtype bf16 --check-grad
     """
-    from workbench.build.config import KernelConfig
     from workbench.numerics.checker import check as run_check
 
     constants: dict[str, Any] = {
@@ -110,6 +113,10 @@ def check(
         "schedule": None if schedule is None else literal(schedule),
     }
     given = {name: value for name, value in constants.items() if value is not None}
+    asked = click.get_current_context().get_parameter_source
+    for name in ("constant_value", "token_value"):
+        if options["input_mode"] != "constant" and asked(name) is ParameterSource.COMMANDLINE:
+            raise InputError(f"--{name.replace('_', '-')} goes with --input-mode constant: add it")
     config = None
     if given or arch is not None:
         if candidate != "ascend":

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable
-from pathlib import Path
+import contextlib
+import functools
+import traceback
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
+from workbench.build.config import DEFAULT_ARCH, KernelConfig
 from workbench.commands.arguments import (
     BACKENDS,
-    DEFAULT_ARCH,
     DTYPES,
     FAILED,
     OK,
+    SEED,
     Outcome,
     json_option,
     literal,
@@ -23,13 +24,13 @@ from workbench.commands.arguments import (
     progress,
 )
 from workbench.errors import InputError
+from workbench.ops import registry
 
-OPS = ("lm_head", "batch_invariant_logp", "det_gemm", "linear_logp")
 SIZE = click.IntRange(min=1)
 
 
 @click.command()
-@click.option("--op", type=click.Choice(OPS), default="lm_head", show_default=True)
+@click.option("--op", type=click.Choice(registry.ops()), default="lm_head", show_default=True)
 @click.option(
     "--gradient", is_flag=True, help="Judge the gradient of the rows: hidden, logits or a."
 )
@@ -41,8 +42,14 @@ SIZE = click.IntRange(min=1)
     "-D", "defines", multiple=True, metavar="K=V", help="Another constant of it; repeatable."
 )
 @click.option("--arch", default=DEFAULT_ARCH, show_default=True, help="Ascend architecture.")
-@click.option("--backend", type=BACKENDS, default="auto", show_default=True)
-@click.option("--dtype", type=click.Choice(list(DTYPES)), default="fp32", show_default=True)
+@click.option(
+    "--backend",
+    type=BACKENDS,
+    default="auto",
+    show_default=True,
+    help="Who runs the kernel. (`workbench check` asks for it as --device.)",
+)
+@click.option("--dtype", type=click.Choice(DTYPES), default="fp32", show_default=True)
 @click.option(
     "--sample", type=click.Choice(["synthetic", "smollm2"]), default="synthetic", show_default=True
 )
@@ -58,14 +65,15 @@ SIZE = click.IntRange(min=1)
 )
 @click.option("--rows", type=SIZE, default=8, show_default=True, help="Hidden states.")
 @click.option("--transforms", metavar="T1,T2,…", help="Which transforms; all if left out.")
-@click.option("--seed", type=int, help="Seed of the sample and of the transforms.")
+@click.option("--seed", type=SEED, help="Seed of the sample and of the transforms.")
 @click.option(
     "--candidate",
     default="kernel",
     show_default=True,
     metavar="C",
     help="kernel, native, F.linear, torch.mv, or module:callable taking what the operator takes: "
-    "(hidden, weight), (logits, target), (a, b) or (hidden, weight, target).",
+    "(hidden, weight), (logits, target), (a, b) or (hidden, weight, target); the current folder is "
+    "searched first, and a class is made without arguments.",
 )
 @json_option
 def invariance(
@@ -87,12 +95,17 @@ def invariance(
 ) -> Outcome:
     """Check on raw bits that a row's result does not depend on its batch.
 
+    A candidate that raises fails: exit 1, and its traceback on stderr.
+
     With --gradient: that the gradient of a row does not. Of a callable it comes from torch's
     autograd. Logits of --op batch_invariant_logp are those of the sample's hidden states and
     weight; a target beyond --vocab is taken modulo it.
 
     Example: workbench invariance --op lm_head --tile 1024 --dtype bf16 --gradient
     """
+    from workbench.numerics import adapters
+    from workbench.numerics.invariance import JUDGEMENTS
+
     constants = _constants(tile, max_blocks, defines)
     if candidate != "kernel" and constants:
         raise InputError(
@@ -100,17 +113,16 @@ def invariance(
         )
     if sample == "smollm2" and hidden is not None:
         raise InputError("--hidden is for the synthetic sample; smollm2's hidden size is 576")
-    subject = _callable(candidate, op)
-    adapters = importlib.import_module("workbench.numerics.adapters")
     if candidate == "kernel":
-        config = importlib.import_module("workbench.build.config").KernelConfig
-        fn = adapters.operator_rows(
-            op, config(arch=arch, **constants), gradient=gradient, backend=backend
-        )
+        config = KernelConfig(arch=arch, **constants)
+        fn = adapters.operator_rows(op, config, gradient=gradient, backend=backend)
     elif candidate == "native":
         fn = adapters.operator_rows(op, gradient=gradient, impl="native")
     else:
-        fn = adapters.OperatorRows(op, subject, gradient=gradient)
+        found_fn = _callable(candidate, op)
+        fn = adapters.OperatorRows(
+            op, _with_graph(found_fn) if gradient else found_fn, gradient=gradient
+        )
     options: dict[str, Any] = {} if seed is None else {"seed": seed}
     inputs = adapters.operator_inputs(
         op, *_sample(op, sample, dtype, hidden, vocab, rows, seed), gradient=gradient, **options
@@ -119,16 +131,57 @@ def invariance(
         options["transforms"] = [t for t in transforms.replace(" ", "").split(",") if t]
     what = f"the gradient of {candidate}" if gradient else candidate
     progress(f"comparing {what} on {rows} rows, V = {vocab}, {dtype}")
-    found = adapters.operator_invariance(
-        op,
-        judgement=f"{'gradient' if gradient else 'forward'}_invariance",
-        dtype=dtype,
-        fn=fn,
-        inputs=inputs,
-        leading_dims=candidate in ("kernel", "native") and op != "det_gemm",
-        **options,
-    )
+    ours = candidate in ("kernel", "native")
+    with contextlib.nullcontext() if ours else _failing(candidate):
+        found = adapters.operator_invariance(
+            op,
+            judgement=JUDGEMENTS[int(gradient)],
+            dtype=dtype,
+            fn=fn,
+            inputs=inputs,
+            leading_dims=ours and op != "det_gemm",
+            **options,
+        )
     return Outcome(found, _table(found), OK if found.passed else FAILED)
+
+
+@contextlib.contextmanager
+def _failing(candidate: str) -> Iterator[None]:
+    """What a candidate raises, SystemExit too, in one sentence; its traceback goes to stderr."""
+    from workbench.numerics.candidates import CandidateError
+
+    try:
+        yield
+    except (KeyboardInterrupt, InputError):
+        raise
+    except CandidateError as error:
+        raise CandidateError(f"candidate {candidate} failed: {error}") from error
+    except BaseException as error:
+        traceback.print_exc()
+        said = f"{type(error).__name__}: {error}"
+        raise CandidateError(f"candidate {candidate} failed: it raised {said}") from error
+
+
+def _with_graph(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn`, whose results are refused where no gradient can come from them."""
+
+    @functools.wraps(fn, updated=())
+    def call(*args, **options):
+        import torch
+
+        from workbench.numerics.candidates import CandidateError
+
+        found = fn(*args, **options)
+        for one in found if isinstance(found, (tuple, list)) else [found]:
+            if not isinstance(one, torch.Tensor):
+                what = "None" if one is None else f"a {type(one).__name__}"
+                raise CandidateError(f"it returned {what}; want a tensor")
+            if not one.requires_grad:
+                raise CandidateError("no gradient: the result does not require one (detached?)")
+        return found
+
+    call.__name__ = getattr(fn, "__name__", type(fn).__name__)  # what the result is titled with
+    return call
 
 
 def _constants(
@@ -149,7 +202,8 @@ def _constants(
 
 def _table(found: Any) -> str:
     """One line a transform, and its first mismatch below it."""
-    place = importlib.import_module("workbench.numerics.invariance").place
+    from workbench.numerics.invariance import place
+
     lines = [found.title()]
     for t in found.transforms:
         verdict = "passed" if t.passed else "FAILED"
@@ -163,10 +217,8 @@ def _table(found: Any) -> str:
     return "\n".join(lines)
 
 
-def _callable(name: str, op: str) -> Callable[..., Any] | None:
-    """The callable a name stands for; None for an operator of ours."""
-    if name in ("kernel", "native"):
-        return None
+def _callable(name: str, op: str) -> Callable[..., Any]:
+    """The callable that a candidate's name stands for, if it is no operator of ours."""
     if name in ("F.linear", "torch.mv"):
         if op != "lm_head":
             raise InputError(f"--candidate {name} is an LM head; {op} has kernel and native")
@@ -182,34 +234,22 @@ def _callable(name: str, op: str) -> Callable[..., Any] | None:
         reference = linear if name == "F.linear" else mv
         reference.__name__ = reference.__qualname__ = name  # what the result is titled with
         return reference
-    module, colon, path = name.partition(":")
-    if not colon or not module or not path:
-        raise InputError(
-            f"--candidate {name}: wanted kernel, native, F.linear, torch.mv or module:callable"
-        )
-    here = str(Path.cwd())
-    if here not in sys.path:  # as with `python -m`; a console script leaves it out
-        sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise InputError(f"--candidate {name}: cannot import {module}: {error}") from error
-    for part in path.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
-        raise InputError(f"--candidate {name}: {module} has no callable {path}")
-    return found
+    from workbench.numerics.candidates import load_callable
+
+    return load_callable(name, "kernel, native, F.linear, torch.mv, module:callable")
 
 
 def _sample(
     op: str, name: str, dtype: str, hidden: int | None, vocab: int, rows: int, seed: int | None
 ) -> tuple[Any, Any, Any]:
     """The operator's rows, weight [vocab, H] and target [rows]."""
-    import torch
+    from workbench import samples
+    from workbench.numerics.memory import check_memory
+    from workbench.ops import NativeLMHeadOp, inputs
 
-    samples = importlib.import_module("workbench.samples")
-    kind = getattr(torch, DTYPES[dtype])
+    kind = inputs.DTYPES[dtype]
     if name == "synthetic":
+        check_memory(4 * (rows + vocab) * (hidden or 4096), f"a sample of {rows} rows, V = {vocab}")
         found = samples.qwen3(
             rows=rows, vocab=vocab, hidden_size=hidden or 4096, dtype=kind, seed=seed or 0
         )
@@ -224,5 +264,5 @@ def _sample(
     states, weight = states[:rows].to(kind), found.weight[:vocab].to(kind)
     target = found.target.flatten()[:rows] % vocab
     if op == "batch_invariant_logp":
-        states = importlib.import_module("workbench.ops").NativeLMHeadOp()(states, weight)
+        states = NativeLMHeadOp()(states, weight)
     return states, weight, target

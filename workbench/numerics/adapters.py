@@ -13,7 +13,6 @@ gradient of its results. Gradients of what is shared sum over rows and are not j
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -31,20 +30,13 @@ from workbench.numerics.invariance import (
     InvarianceResult,
     invariance,
 )
-from workbench.numerics.transforms import SHORT, described, neutral_changes
-from workbench.ops.variant import backend_of, built
+from workbench.numerics.transforms import described, neutral_changes
+from workbench.ops import registry
+from workbench.ops.inputs import DTYPES, IGNORE_INDEX, NAMES
+from workbench.ops.variant import backend_of, built, config_for
 
-OPS = ("lm_head", "batch_invariant_logp", "det_gemm", "linear_logp")
 IMPLS = ("ascend", "native")
-DTYPES = {short: dtype for dtype, short in SHORT.items()}
-IGNORED = -100
 
-_CLASSES = {
-    "lm_head": "LMHeadOp",
-    "batch_invariant_logp": "BatchInvariantLogpOp",
-    "det_gemm": "DetGemmOp",
-    "linear_logp": "LinearLogpOp",
-}
 _LOGP = ("batch_invariant_logp", "linear_logp")  # these take a target and give logp and lse
 _LOGP_COLUMNS = ("logp", "lse")
 
@@ -82,7 +74,7 @@ def operator_inputs(
     Every seventh row has an upstream of -0, so that the sign of a zero gradient is judged too.
 
     Args:
-        op: One of `OPS`.
+        op: One of `registry.ops()`.
         hidden: The rows: hidden states, or of batch_invariant_logp logits, of det_gemm `a`.
         weight: [V, H]; of det_gemm b transposed, [N, K].
         target: [...] int64, of the operators that take one.
@@ -118,8 +110,8 @@ def operator_inputs(
 
 
 def _known(op: str) -> None:
-    if op not in OPS:
-        raise InputError(f"op {op!r} is unknown; known: {', '.join(OPS)}")
+    if op not in registry.ops():
+        raise InputError(f"op {op!r} is unknown; known: {', '.join(registry.ops())}")
 
 
 class OperatorRows:
@@ -129,7 +121,7 @@ class OperatorRows:
     with every other value of the constants that decide no bits.
 
     Args:
-        op: One of `OPS`.
+        op: One of `registry.ops()`.
         operator: Called as the operator of that name. A target comes second (batch_invariant_logp)
             or third (linear_logp), and the result may be logp alone or (logp, lse).
         gradient: Give the gradient of the rows.
@@ -233,7 +225,7 @@ class OperatorRows:
             return
         for name, config in self.configs.items():
             spec = configs.spec(name)
-            for change in neutral_changes(spec, config, SHORT.get(dtype), max_blocks):
+            for change in neutral_changes(spec, config, NAMES.get(dtype), max_blocks):
                 changed = {**self.configs, name: config.replace(**change)}
                 label = f"{name}: " if len(self.configs) > 1 else ""
                 yield label + described(change), self._rebuilt(changed)
@@ -292,12 +284,12 @@ def operator_rows(
     """An operator of ours, by name, as `invariance` takes it.
 
     Args:
-        op: One of `OPS`.
+        op: One of `registry.ops()`.
         config: Of the operator; of linear_logp that of its LM head.
         gradient: Give the gradient of the rows instead of the result.
         backend: "twin", "npu" or "auto".
         impl: "ascend", or "native" for the reference in plain torch.
-        logp_config: Of linear_logp's log-probability.
+        logp_config: Of linear_logp's log-probability; None: as the operator itself chooses.
         options: Further arguments of the operator's constructor (`backward="matmul"`).
 
     Raises:
@@ -307,8 +299,7 @@ def operator_rows(
     _known(op)
     if impl not in IMPLS:
         raise InputError(f"impl={impl!r}; known: {', '.join(IMPLS)}")
-    prefix = {"ascend": "Ascend", "native": "Native"}[impl]
-    kind = getattr(importlib.import_module("workbench.ops"), prefix + _CLASSES[op])
+    kind = registry.class_of(op, impl)
     called = {"return_lse": True} if op in _LOGP else {}
     if impl == "native":
         if config is not None or logp_config is not None or options:
@@ -316,8 +307,8 @@ def operator_rows(
         return OperatorRows(op, kind(), gradient=gradient, options=called)
     chosen: dict[str, configs.KernelConfig | None] = {op: config}
     if op == "linear_logp":
-        arch = None if config is None else configs.KernelConfig(arch=config.arch)
-        chosen = {"lm_head": config, "batch_invariant_logp": logp_config or arch}
+        beside = logp_config or config_for("batch_invariant_logp", config)
+        chosen = {"lm_head": config, "batch_invariant_logp": beside}
     elif logp_config is not None:
         raise ConfigError(f"logp_config is linear_logp's; {op} has one configuration")
     complete = {name: configs.spec(name).complete(given) for name, given in chosen.items()}
@@ -471,7 +462,7 @@ def drawn_inputs(
     hidden = torch.randn(rows, wide, generator=g).to(kind)
     weight = torch.randn(vocab, width, generator=g).to(kind)
     target = torch.randint(vocab, (rows,), generator=g)
-    target[3::5] = IGNORED
+    target[3::5] = IGNORE_INDEX
     drawn = torch.randn(vocab, generator=g).to(kind) if bias else None
     return operator_inputs(
         op,

@@ -15,10 +15,11 @@ import torch
 
 from workbench._result import Result
 from workbench.errors import InputError
-from workbench.numerics.adapters import DTYPES, IGNORED, operator_rows
+from workbench.numerics.adapters import operator_rows
 from workbench.numerics.bits import Evidence, compare_bits, evidence
 from workbench.numerics.contract import Agreement, contract
-from workbench.numerics.transforms import SHORT
+from workbench.ops.inputs import DTYPES, IGNORE_INDEX, NAMES
+from workbench.ops.variant import backend_of
 
 SAMPLERS = ("token", "step")
 TRAINERS = ("packed", "padded right", "padded left", "micro-batches")
@@ -220,12 +221,14 @@ def sampler_trainer(
     else:
         call = subject = fn
     hidden = sample.hidden.to(DTYPES[short])
+    if isinstance(fn, str):  # "auto" is decided by the tensors
+        named.info.backend = backend_of(hidden, named.info.asked)
     weight = sample.weight.to(DTYPES[short])
     lengths = _check(hidden, weight, sample.target, lengths, prompt, samplers, trainers)
     places = torch.arange(hidden.shape[1])
     alive = places[None, :] < torch.tensor(lengths)[:, None]
     active = alive & (places >= prompt)
-    trained = torch.where(active.to(sample.target.device), sample.target, IGNORED)
+    trained = torch.where(active.to(sample.target.device), sample.target, IGNORE_INDEX)
     seen = {
         name: _scatter(active, _SAMPLERS[name](call, hidden, weight, sample.target, active))
         for name in samplers
@@ -241,7 +244,7 @@ def sampler_trainer(
             for trainer, after in learnt.items()
         },
         tokens=int(active.sum()),
-        dtype=SHORT[hidden.dtype],
+        dtype=NAMES[hidden.dtype],
         evidence=evidence(subject, hidden, weight, trained),
     )
 
@@ -317,7 +320,7 @@ def _trainer(name, call, hidden, weight, target, alive, chunk) -> Iterator[torch
     lengths = alive.sum(1).tolist()
     width = max(lengths) + _PADDING
     batch = hidden.new_zeros(len(lengths), width, hidden.shape[2])
-    wanted = target.new_full((len(lengths), width), IGNORED)
+    wanted = target.new_full((len(lengths), width), IGNORE_INDEX)
     taken = torch.zeros(wanted.shape, dtype=torch.bool)
     for s, length in enumerate(lengths):
         first = width - length if name == "padded left" else 0

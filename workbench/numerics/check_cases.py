@@ -6,28 +6,21 @@ from autograd.
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from workbench.build.config import KernelConfig, spec
-from workbench.errors import InputError
+from workbench.build.config import KernelConfig
 from workbench.numerics.exact import exact_linear, exact_product
 from workbench.numerics.linear_logp_bounds import Heights, linear_logp_bounds
+from workbench.ops import registry
+from workbench.ops.inputs import IGNORE_INDEX
+from workbench.ops.variant import config_for
+from workbench.orders import declared_order
 
-IGNORED = -100
-OPS = {
-    "lm_head": ("lm_head", "LMHeadOp"),
-    "batch_invariant_logp": ("logp", "BatchInvariantLogpOp"),
-    "det_gemm": ("det_gemm", "DetGemmOp"),
-    "linear_logp": ("linear_logp", "LinearLogpOp"),
-}
 CANDIDATES = ("ascend", "pytorch", "module:callable")
 
 
@@ -100,7 +93,7 @@ class Draw:
                 self.vocab, shape, generator=torch.Generator().manual_seed(self.seed)
             )
         if ignore:
-            ids.view(-1)[::3] = IGNORED
+            ids.view(-1)[::3] = IGNORE_INDEX
         return ids
 
     def name(self, op: str, variant: str, *shape: int) -> str:
@@ -109,7 +102,8 @@ class Draw:
 
 
 def cases(op: str, draw: Draw, heights: Heights | None = None) -> list[Case]:
-    """The cases of an operator. `heights`: of linear_logp's sums, for its bound."""
+    """The cases of an operator. `heights`: of linear_logp's sums, for its bound; None: their order
+    is not known, and the bound is that of the sequential one's partial sums."""
     make = {
         "lm_head": _lm_head,
         "batch_invariant_logp": _logp,
@@ -117,6 +111,20 @@ def cases(op: str, draw: Draw, heights: Heights | None = None) -> list[Case]:
         "linear_logp": _linear_logp,
     }[op]
     return make(draw) if heights is None else _linear_logp(draw, heights)
+
+
+def least_bytes(op: str, batch: int, seq: int, vocab: int, normalized_dim: int) -> int:
+    """Bytes that a check of these sizes needs at the least: the inputs as they are drawn, and the
+    exact results with their sums of |x w|.
+
+    Example:
+        >>> least_bytes("batch_invariant_logp", 2, 16, 257, 4096)
+        33408
+    """
+    rows = batch * seq
+    if op == "batch_invariant_logp":
+        return 4 * rows * vocab + 16 * rows
+    return 4 * (rows + vocab) * normalized_dim + 16 * rows * vocab
 
 
 def _lm_head(draw: Draw) -> list[Case]:
@@ -161,7 +169,7 @@ def _logp(draw: Draw) -> list[Case]:
 
         def truth(upstream, logits=logits, target=target, lse_too=variant == "lse"):
             x = logits.double()
-            keep = target != IGNORED
+            keep = target != IGNORE_INDEX
             at = target.where(keep, torch.zeros_like(target))[..., None]
             lse = torch.logsumexp(x, -1)
             logp = x.gather(-1, at)[..., 0] - lse
@@ -231,6 +239,7 @@ def _linear_logp(draw: Draw, heights: Heights | None = None) -> list[Case]:
                 **inputs,
                 upstream=None if upstream is None else upstream[0],
                 heights=heights or any_order,
+                running=heights is None,
             )
             return {
                 # The ULP of a gradient's sum says nothing: its terms carry the logits' error.
@@ -250,54 +259,26 @@ def _linear_logp(draw: Draw, heights: Heights | None = None) -> list[Case]:
 
 def native(op: str) -> Any:
     """The reference of an operator."""
-    return getattr(importlib.import_module("workbench.ops.native"), f"Native{OPS[op][1]}")()
+    return registry.class_of(op, "native")()
 
 
 def ascend(op: str, config: KernelConfig | None, backend: str) -> Any:
     """The operator of ours, by its class: the registry's overrides must not replace a candidate."""
-    module, name = OPS[op]
-    made = getattr(importlib.import_module(f"workbench.ops.{module}"), f"Ascend{name}")
-    if op != "linear_logp":
-        return made(config, backend=backend)
-    return made(config, logp_config=_logp_config(config), backend=backend)
-
-
-def _logp_config(config: KernelConfig | None) -> KernelConfig | None:
-    """The log-prob kernel beside an LM head: its architecture and block count."""
-    if config is None:
-        return None
-    blocks = {k: v for k, v in config.constants if k == "max_blocks"}
-    return KernelConfig(arch=config.arch, switches=dict(config.switches), **blocks)
+    return registry.class_of(op, "ascend")(config, backend=backend)
 
 
 def heights_of(config: KernelConfig | None, draw: Draw) -> Heights:
     """Heights of the sums in our `linear_logp`, from the orders its kernels declare."""
-    from workbench.build import arch as architectures
-    from workbench.orders.declared import lm_head_order
 
-    head = spec("lm_head").complete(config)
-    logp = spec("batch_invariant_logp").complete(_logp_config(config))
-    arch = architectures.load(head.arch)
-    # The sum of exponentials is tiled as a logit is: ReduceSum of a tile, tiles one by one.
-    tile = getattr(logp, spec("batch_invariant_logp").raw["ub"]["tile"].lower())
-    leaf = spec("det_gemm").complete(KernelConfig(arch=head.arch)).leaf_length
+    def height(op: str, terms: int) -> int:
+        return declared_order(op, config_for(op, config), terms).height
+
     return Heights(
-        logits=lm_head_order(draw.normalized_dim, head.tile_length, arch).height,
-        softmax=lm_head_order(draw.vocab, tile, arch).height,
-        grad_hidden=gemm_height(draw.vocab, leaf),
-        grad_weight=gemm_height(draw.batch * draw.seq, leaf),
+        logits=declared_order("lm_head", config or KernelConfig(), draw.normalized_dim).height,
+        softmax=height("batch_invariant_logp", draw.vocab),
+        grad_hidden=height("det_gemm", draw.vocab),
+        grad_weight=height("det_gemm", draw.batch * draw.seq),
     )
-
-
-def gemm_height(depth: int, leaf_length: int) -> int:
-    """Height of det_gemm's order: one after the other in a leaf, then a balanced tree of leaves.
-
-    Example:
-        >>> gemm_height(128, 128), gemm_height(257, 128)
-        (127, 129)
-    """
-    leaves = -(-depth // leaf_length)
-    return max(min(depth, leaf_length) - 1, 0) + max(leaves - 1, 0).bit_length()
 
 
 def sequence(op: str, kind: str, config: KernelConfig | None, backend: str) -> Callable | None:
@@ -306,7 +287,8 @@ def sequence(op: str, kind: str, config: KernelConfig | None, backend: str) -> C
         return None
     if kind == "ascend":
         head = ascend("lm_head", config, backend)
-        logp = ascend("batch_invariant_logp", _logp_config(config), backend)
+        beside = config_for("batch_invariant_logp", config)
+        logp = ascend("batch_invariant_logp", beside, backend)
     else:
         head, logp = plain_torch("lm_head"), plain_torch("batch_invariant_logp")
 
@@ -323,7 +305,7 @@ def plain_torch(op: str) -> Callable:
         return F.linear(hidden, weight, bias)
 
     def logp(logits, target, return_lse=False):
-        keep = target != IGNORED
+        keep = target != IGNORE_INDEX
         at = target.where(keep, torch.zeros_like(target))[..., None]
         wide = logits.float()
         picked = torch.log_softmax(wide, -1).gather(-1, at)[..., 0]
@@ -343,32 +325,3 @@ def plain_torch(op: str) -> Callable:
         "linear_logp": both,
     }
     return known[op]
-
-
-def load_callable(name: str) -> Callable:
-    """The callable that "module:callable" names; a class is made without arguments.
-
-    The current folder is searched for the module first, as with `python -m`.
-
-    Raises:
-        InputError: No such form, module or callable.
-
-    Example:
-        >>> load_callable("torch:matmul") is torch.matmul
-        True
-    """
-    module, _, path = name.partition(":")
-    if not module or not path:
-        raise InputError(f"candidate {name!r} is unknown; known ones are {', '.join(CANDIDATES)}")
-    here = str(Path.cwd())
-    if here not in sys.path:  # a console script leaves it out
-        sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise InputError(f"candidate {name}: cannot import {module}: {error}") from error
-    for part in path.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
-        raise InputError(f"candidate {name}: {module} has no callable {path}")
-    return found() if isinstance(found, type) else found

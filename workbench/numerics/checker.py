@@ -15,14 +15,18 @@ import torch
 
 from workbench import __version__
 from workbench._result import Result
+from workbench.build import cann
 from workbench.build.config import KernelConfig
-from workbench.errors import InputError, MissingError
+from workbench.errors import BuildError, CacheError, ConfigError, InputError, MissingError
 from workbench.numerics import check_cases
 from workbench.numerics.bits import Evidence, compare_bits, evidence, fixture_id
-from workbench.numerics.check_cases import CANDIDATES, OPS, Case, Draw, Truth
+from workbench.numerics.candidates import load_callable
+from workbench.numerics.check_cases import CANDIDATES, Case, Draw, Truth
 from workbench.numerics.contract import Judgement, Operand, contract
+from workbench.numerics.memory import check_memory
+from workbench.ops import registry
+from workbench.ops.inputs import DTYPES
 
-_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 CONTRACT, BOUND, BITS_AND_BOUND = "contract", "bound", "bits and bound"
 
 
@@ -41,7 +45,9 @@ class OutputResult(Result):
         gate: What the verdict of the check rests on. "contract": the cell, so `gate_passed` is
             `passed`. For linear_logp, whose cell fp32 cannot keep in any order, "bits and bound"
             (raw bits of the two operators in sequence, and the bound that follows from the order)
-            or for a user's callable "bound" (that of any order); the cell's verdict stays as it is.
+            or for a user's callable "bound" (of the sequential order, to first order: a correct sum
+            in an unusual order, sorted by sign for example, can exceed it); the cell's verdict
+            stays as it is, and `reason` says where it does not decide.
         gate_passed: The verdict of the gate.
         bits_equal: Raw bits equal to those of the two operators in sequence; None: not asked.
         derived_ratio: Worst |candidate - exact| / derived bound; None: there is no bound.
@@ -181,12 +187,15 @@ def check(
     candidate is called as the operator's `forward` is: lm_head (hidden [batch, seq, H], weight
     [V, H][, bias [V]]), batch_invariant_logp (logits [batch, seq, V], target [batch, seq] with
     ignored rows, -100), det_gemm (a [batch*seq, H], b [H, V]), linear_logp (hidden, weight, target
-    [, bias]). It may not change its inputs.
+    [, bias]). It returns one tensor, of the inputs' dtype (log-probs: fp32), and may not change its
+    inputs. Whatever it raises, SystemExit too, is a failed verdict; what keeps an Ascend operator
+    from being built is raised as it is.
 
     Args:
         op: "lm_head", "batch_invariant_logp", "det_gemm" or "linear_logp".
         candidate: "ascend" (the twin or an NPU), "pytorch" (plain torch on the whole batch),
-            "module:callable", or a callable.
+            "module:callable" (the current folder is searched first; a class is made without
+            arguments), or a callable.
         device: "cpu", "npu", or "auto": an NPU where there is one.
         dtype: Of the inputs: "fp32", "bf16", "fp16" or the torch dtype.
         batch, seq, vocab, normalized_dim: Sizes; `normalized_dim` is H.
@@ -198,8 +207,12 @@ def check(
         config: Of the Ascend kernel (of linear_logp: the LM head's); None: the defaults.
 
     Raises:
-        InputError: Unknown names, sizes below 1, or what the contract refuses.
-        MissingError: `device="npu"` and there is none.
+        InputError: Unknown names, sizes below 1 or beyond this machine's memory, a seed beyond 64
+            bits, a constant that the dtype does not hold, a candidate that cannot be imported or
+            made, or what the contract refuses.
+        ConfigError: A configuration that the Ascend kernel does not take.
+        MissingError: `device="npu"` and there is none, or no compiler.
+        BuildError, CacheError: The Ascend kernel does not compile, or cannot be kept.
 
     Example:
         >>> found = check("lm_head", "pytorch", device="cpu", normalized_dim=64, vocab=5)
@@ -211,11 +224,21 @@ def check(
     for name, size in sizes.items():
         if size < 1:
             raise InputError(f"{name}={size}: want at least 1")
-    if input_mode == "constant" and not 0 <= token_value < vocab:
-        raise InputError(f"token_value={token_value}: want a vocabulary id below {vocab}")
+    for name, number in (("seed", seed), ("grad_seed", grad_seed)):
+        if not -(2**63) <= number < 2**63:
+            raise InputError(f"{name}={number}: want a whole number of 64 bits with its sign")
     short = contract().dtype(dtype)
+    if input_mode == "constant":
+        if not 0 <= token_value < vocab:
+            raise InputError(f"token_value={token_value}: want a vocabulary id below {vocab}")
+        most = torch.finfo(DTYPES[short]).max
+        if not abs(constant_value) <= most:  # NaN too
+            raise InputError(
+                f"constant_value={constant_value}: {short} holds numbers from {-most:g} to {most:g}"
+            )
+    check_memory(check_cases.least_bytes(op, **sizes), f"{op} with " + _listed(sizes))
     draw = Draw(
-        _DTYPES[short], batch, seq, vocab, normalized_dim, input_mode, constant_value, token_value,
+        DTYPES[short], batch, seq, vocab, normalized_dim, input_mode, constant_value, token_value,
         seed,
     )  # fmt: skip
     kind, fn, title, where, backend = _candidate(op, candidate, _device(device), config)
@@ -231,14 +254,14 @@ def check(
         if wanted.error or wanted.gradient_error:
             why = wanted.error or wanted.gradient_error
             raise InputError(f"the reference of {op} does not take {case.name}: {why}")
-        upstream = wanted.upstream
+        upstream, ours = wanted.upstream, kind == "ascend"
         outputs = _judge(
             op,
             short,
             case,
             wanted,
-            _run(fn, case, upstream, where),
-            None if twice is None else _run(twice, case, upstream, where),
+            _run(fn, case, upstream, where, ours=ours),
+            None if twice is None else _run(twice, case, upstream, where, ours=ours),
             case.truth(upstream),
             gate=_gate(op, kind),
             title=title,
@@ -275,7 +298,7 @@ def check(
 
 def _check_names(op: str, device: str, input_mode: str, grad_mode: str) -> None:
     for name, value, known in (
-        ("op", op, tuple(OPS)),
+        ("op", op, registry.ops()),
         ("device", device, ("auto", "cpu", "npu")),
         ("input_mode", input_mode, ("random", "constant")),
         ("grad_mode", grad_mode, ("random", "ones")),
@@ -284,20 +307,19 @@ def _check_names(op: str, device: str, input_mode: str, grad_mode: str) -> None:
             raise InputError(f"{name} {value!r} is unknown; known ones are {', '.join(known)}")
 
 
+def _listed(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
+
+
 def _device(device: str) -> str:
     if device == "cpu":
         return device
-    try:
-        import torch_npu  # noqa: F401
-
-        there, why = bool(torch.npu.is_available()), "torch_npu finds no device"  # type: ignore[attr-defined]
-    except Exception as error:  # a broken CANN raises anything
-        there, why = False, f"{type(error).__name__}: {error}"
-    if there:
+    reasons = cann.why_no_npu()
+    if not reasons:
         return "npu"
     if device == "auto":
         return "cpu"
-    raise MissingError(f"device npu: {why}. `workbench doctor` says what is missing")
+    raise MissingError(f"device npu: {'; '.join(reasons)}. `workbench doctor` says what is missing")
 
 
 def _candidate(
@@ -313,7 +335,7 @@ def _candidate(
     if candidate == "pytorch":
         return "pytorch", check_cases.plain_torch(op), f"pytorch-{op}", device, device
     if isinstance(candidate, str):
-        return "user", check_cases.load_callable(candidate), candidate, device, device
+        return "user", load_callable(candidate, ", ".join(CANDIDATES)), candidate, device, device
     if not callable(candidate):
         raise InputError(
             f"candidate is a {type(candidate).__name__}; want a callable or one of "
@@ -324,7 +346,7 @@ def _candidate(
 
 
 def _derived(op: str, kind: str) -> bool:
-    """Whether the heights of the candidate's sums are declared; else any order is allowed for."""
+    """Whether the heights of the candidate's sums are declared; else partial sums bound them."""
     return op == "linear_logp" and kind == "ascend"
 
 
@@ -353,8 +375,12 @@ def _run(
     case: Case,
     upstream: list[torch.Tensor] | tuple[int, str] | None,
     device: str = "cpu",
+    ours: bool = False,
 ) -> _Ran:
-    """Call `fn`; `upstream`: the gradients of its outputs, or a seed and mode to draw them by."""
+    """Call `fn`; `upstream`: the gradients of its outputs, or a seed and mode to draw them by.
+
+    An operator of ours that cannot be built is no candidate that failed: that is raised.
+    """
     inputs = {
         # A copy: what the candidate does to it must not reach the reference.
         name: tensor.detach()
@@ -367,27 +393,53 @@ def _run(
         with torch.set_grad_enabled(upstream is not None):
             out = fn(*inputs.values(), **case.options)
         outputs = list(out) if isinstance(out, (tuple, list)) else [out]
-        bad = next((o for o in outputs if not isinstance(o, torch.Tensor)), None)
-        if bad is not None:
-            ran.error = f"returned a {type(bad).__name__}; want a tensor"
+        bad = next((_not_dense(o) for o in outputs if _not_dense(o)), "")
+        if bad:
+            ran.error = f"returned {bad}; want a tensor"
+            return ran
+        if len(outputs) > len(case.outputs):
+            ran.error = f"returned {len(outputs)} tensors; want {len(case.outputs)}"
             return ran
         ran.outputs = [o.detach().cpu() for o in outputs]
         if isinstance(upstream, tuple):
             upstream = _upstream(ran.outputs, *upstream)
         ran.upstream = upstream
         if upstream is not None:
-            _gradients(ran, outputs, inputs, case, upstream)
-    except Exception as error:  # a candidate may raise anything: that is a failed verdict
+            _gradients(ran, outputs, inputs, case, upstream, ours)
+    except BaseException as error:  # a candidate may raise anything: that is a failed verdict
+        if _is_no_verdict(error, ours):
+            raise
         ran.outputs, ran.error = [], f"raised {type(error).__name__}: {error}"[:300]
         return ran
     changed = [
         name
         for name, tensor in case.inputs.items()
-        if not compare_bits(tensor, inputs[name].detach().cpu()).equal
+        if not _same(tensor, inputs[name].detach().cpu())
     ]
     if changed:
         ran.error = f"changed its input {', '.join(changed)}"
     return ran
+
+
+def _same(expected: torch.Tensor, got: torch.Tensor) -> bool:
+    """Whether the bits are equal; a tensor of another shape or dtype has others."""
+    alike = (expected.shape, expected.dtype) == (got.shape, got.dtype)
+    return alike and compare_bits(expected, got).equal
+
+
+def _not_dense(value: Any) -> str:
+    """What `value` is instead of a dense tensor; "" if it is one."""
+    if value is None:
+        return "None"
+    if not isinstance(value, torch.Tensor):
+        return f"a {type(value).__name__}"
+    return "" if value.layout == torch.strided else f"a {value.layout} tensor"
+
+
+def _is_no_verdict(error: BaseException, ours: bool) -> bool:
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    return ours and isinstance(error, (ConfigError, MissingError, BuildError, CacheError))
 
 
 def _gradients(
@@ -396,6 +448,7 @@ def _gradients(
     inputs: dict[str, torch.Tensor],
     case: Case,
     upstream: Sequence[torch.Tensor],
+    ours: bool,
 ) -> None:
     if not any(o.requires_grad for o in outputs):
         ran.gradient_error = "no gradient: the output does not require one (detached?)"
@@ -415,8 +468,14 @@ def _gradients(
             [g for _, g in pairs],
             allow_unused=True,
         )
-    except Exception as error:  # the forward result stays judged
+    except BaseException as error:  # the forward result stays judged
+        if _is_no_verdict(error, ours):
+            raise
         ran.gradient_error = f"backward raised {type(error).__name__}: {error}"[:300]
+        return
+    sparse = next((_not_dense(g) for g in grads if g is not None and _not_dense(g)), "")
+    if sparse:
+        ran.gradient_error = f"a gradient is {sparse}; want a tensor"
         return
     ran.gradients = {
         name: None if grad is None else grad.detach().cpu()
@@ -520,11 +579,15 @@ def _output(
     equal = None
     if twice is not None:
         equal = same is not None and compare_bits(same, given).equal
-    # `not ratio > 1` would let a NaN through.
+    gate_passed = ratio <= 1 and equal is not False  # `not ratio > 1` would let a NaN through
+    if verdict.passed != gate_passed:
+        numbers["reason"] = "; ".join(
+            filter(None, (verdict.reason, "linear_logp rests on gate_passed"))
+        )
     return OutputResult(
         **base,
         **numbers,
-        gate_passed=ratio <= 1 and equal is not False,
+        gate_passed=gate_passed,
         bits_equal=equal,
         derived_ratio=ratio,
     )

@@ -22,14 +22,14 @@ from workbench._result import Result
 from workbench.errors import ConfigError, InputError
 from workbench.numerics.bits import compare_bits
 from workbench.numerics.ulp import ulp
+from workbench.ops.inputs import NAMES
 
 PATH = Path(__file__).with_name("contract.json")
 SCHEMA = Path(__file__).with_name("contract.schema.json")
 RAW_BITS = "raw bits"
 ROLES = ("candidate", "reference", "exact")
 
-_DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
-_LONG = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+_LONG = {str(dtype).removeprefix("torch."): name for dtype, name in NAMES.items()}
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Contract:
             InputError: fp8, which is out of scope, or any other dtype.
         """
         name = str(dtype).removeprefix("torch.")
-        short = _DTYPES.get(dtype) if isinstance(dtype, torch.dtype) else _LONG.get(name, name)
+        short = NAMES.get(dtype) if isinstance(dtype, torch.dtype) else _LONG.get(name, name)
         if short in self.dtypes:
             return str(short)
         plain = name.replace("float8", "fp8")
@@ -433,8 +433,8 @@ class Contract:
             dtype: Of the model: "fp32", "bf16", "fp16" or the torch dtype.
 
         Raises:
-            InputError: Shapes that differ, a mask that is not bool, no active token, or NaN or Inf
-                among the active ones.
+            InputError: Log-probs that are not real floats, shapes that differ, a mask that is not
+                bool, no active token, or NaN or Inf among the active ones.
 
         Example:
             >>> logp = torch.tensor([-1.0, -2.0])
@@ -443,17 +443,17 @@ class Contract:
             >>> contract().agreement(logp, logp + 0.5).failed
             ('max_abs', 'approx_kl', 'clip_fraction')
         """
-        if sampler_logp.shape != trainer_logp.shape:
+        before = _floats(sampler_logp, "sampler_logp").double()
+        after = _floats(trainer_logp, "trainer_logp").double()
+        if before.shape != after.shape:
             raise InputError(
-                f"sampler_logp is {list(sampler_logp.shape)}, trainer_logp "
-                f"{list(trainer_logp.shape)}; give one shape"
+                f"sampler_logp is {list(before.shape)}, trainer_logp {list(after.shape)}; give one "
+                "shape"
             )
-        before, after = sampler_logp.detach().cpu().double(), trainer_logp.detach().cpu().double()
         if active is not None:
-            if active.dtype != torch.bool or active.shape != sampler_logp.shape:
+            if active.dtype != torch.bool or active.shape != before.shape:
                 raise InputError(
-                    f"active is {active.dtype} {list(active.shape)}; want bool "
-                    f"{list(sampler_logp.shape)}"
+                    f"active is {active.dtype} {list(active.shape)}; want bool {list(before.shape)}"
                 )
             before, after = before[active.cpu()], after[active.cpu()]
         if not before.numel():
@@ -490,6 +490,19 @@ def _frozen(cell: dict[str, float] | str) -> Mapping[str, float] | str:
     return cell if isinstance(cell, str) else MappingProxyType(dict(cell))
 
 
+def _floats(value: Any, what: str) -> torch.Tensor:
+    """The values on the CPU, once it is sure that they are dense real floats of 16 bits or more."""
+    if not isinstance(value, torch.Tensor) or not value.dtype.is_floating_point:
+        given = str(value.dtype) if isinstance(value, torch.Tensor) else type(value).__name__
+        raise InputError(f"{what} is {given}; want a torch.Tensor of real floats")
+    if value.dtype.itemsize < 2:
+        raise InputError(f"{what} is {value.dtype}: fp8 and less is out of the contract's scope")
+    if value.layout != torch.strided or value.device.type == "meta":
+        where = f"{value.layout} on {value.device}"
+        raise InputError(f"{what} is {where}; want a dense tensor with values")
+    return value.detach().cpu()
+
+
 def _operands(
     candidate: torch.Tensor | Operand,
     reference: torch.Tensor | Operand,
@@ -512,10 +525,7 @@ def _operands(
                 )
             sources[role] = value.source
             value = value.tensor
-        if not isinstance(value, torch.Tensor) or not value.dtype.is_floating_point:
-            what = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
-            raise InputError(f"the {role} is {what}; want a torch.Tensor of real floats")
-        found[role] = value.detach().cpu()
+        found[role] = _floats(value, f"the {role}")
     if sources.get("candidate") and sources.get("reference"):
         same = sources["candidate"] == sources["reference"]
         if same and cell.kind != RAW_BITS:

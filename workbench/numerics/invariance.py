@@ -213,8 +213,8 @@ def invariance(
         op: Name of the operator, for the result.
 
     Raises:
-        InputError: Shapes that do not fit, no rows, unknown transform, or a callable whose
-            result has another shape than [..., *row_shape].
+        InputError: Shapes that do not fit, no rows, unknown transform, or a callable that changes
+            its inputs or whose result has another shape than [..., *row_shape].
 
     Example:
         >>> def per_row(hidden, weight):

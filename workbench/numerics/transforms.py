@@ -19,6 +19,7 @@ import torch
 
 from workbench.build.config import KernelConfig, Spec
 from workbench.errors import ConfigError, InputError
+from workbench.ops.inputs import NAMES
 
 RELATIONS = {
     "T1": "batch population: the same rows in batches of other sizes",
@@ -69,12 +70,12 @@ class Bench:
 
     def run(self, batch: Batch, fn: Callable[..., Any] | None = None) -> torch.Tensor:
         """The callable's result for `batch`, its shape checked; not cloned."""
-        out = (fn or self.fn)(*self._arguments(batch, self.weight), **self.call)
+        out = _pure(fn or self.fn, self._arguments(batch, self.weight), self.call)
         self.check(out, batch)
         return out
 
     def run_into(self, batch: Batch, out: torch.Tensor) -> Any:
-        return self.fn(*self._arguments(batch, self.weight), out=out, **self.call)
+        return _pure(self.fn, self._arguments(batch, self.weight), {**self.call, "out": out})
 
     @staticmethod
     def _arguments(batch: Batch, weight: torch.Tensor | None) -> Batch:
@@ -99,7 +100,7 @@ class Bench:
         call = dict(self.call)
         if "bias" in call:
             call["bias"] = call["bias"][:fewer]
-        self.fn(*self._arguments((rows, *cut), weight), **call)
+        _pure(self.fn, self._arguments((rows, *cut), weight), call)
 
     def check(self, out: Any, batch: Batch) -> None:
         leading = list(batch[0].shape[:-1])
@@ -110,9 +111,11 @@ class Bench:
                 return
         got = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
         wanted = [*leading, *(["..."] if self.row_shape is None else self.row_shape)]
+        # Only where it was called so: the command line gives a candidate [N, H] alone.
+        hint = "; if it takes [N, H] only, pass leading_dims=False" if len(leading) > 1 else ""
         raise InputError(
             f"the callable returned {got} for hidden {list(batch[0].shape)}; wanted a tensor "
-            f"{wanted}. If it takes [N, H] only, pass leading_dims=False"
+            f"{wanted}{hint}"
         )
 
     def fillers(self, count: int) -> Batch:
@@ -134,6 +137,30 @@ class Bench:
     def with_fillers(self) -> Batch:
         """The active rows, then as many fillers."""
         return join(self.active, self.fillers(self.total))
+
+
+def _pure(fn: Callable[..., Any], arguments: Batch, options: dict[str, Any]) -> Any:
+    """`fn(*arguments, **options)`; InputError if torch changed one of the inputs in place.
+
+    The rows of one call are those of the next: a verdict on changed ones would say nothing.
+    """
+    named = {f"argument {i}": t for i, t in enumerate(arguments)} | {
+        name: value for name, value in options.items() if name != "out"
+    }
+    tensors = {name: t for name, t in named.items() if isinstance(t, torch.Tensor)}
+
+    def versions() -> dict[str, int]:
+        return {name: 0 if t.is_inference() else t._version for name, t in tensors.items()}
+
+    before = versions()
+    result = fn(*arguments, **options)
+    changed = [name for name, version in versions().items() if version != before[name]]
+    if changed:
+        raise InputError(
+            f"the callable changed its {', '.join(changed)} in place; judge one that leaves its "
+            "inputs as they are, or that works on a clone"
+        )
+    return result
 
 
 def take(batch: Batch, index: Any) -> Batch:
@@ -364,8 +391,6 @@ def _new_memory_is_nan() -> Iterator[None]:
 
 # ---- other schedules ---------------------------------------------------------------------------
 
-SHORT = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
-
 
 def schedules(
     fn: Any, dtype: torch.dtype, max_blocks: Sequence[int]
@@ -386,7 +411,7 @@ def schedules(
     config = getattr(fn, "config", None)
     spec = getattr(fn, "spec", None)
     if spec is not None:
-        changes = neutral_changes(spec, config, SHORT.get(dtype), max_blocks)
+        changes = neutral_changes(spec, config, NAMES.get(dtype), max_blocks)
     elif (own := getattr(config, "max_blocks", None)) is not None:
         changes = [{"max_blocks": blocks} for blocks in max_blocks if blocks != own]
     else:

@@ -12,7 +12,7 @@ from workbench.build.config import KernelConfig, spec
 from workbench.build.kernel import Kernel
 from workbench.errors import InputError
 from workbench.ops.func import batch_first, differentiable, each_slice
-from workbench.ops.inputs import check_det_gemm, short_name
+from workbench.ops.inputs import check_det_gemm, check_out, short_name
 from workbench.ops.variant import backend_of, built, check_backend, plain
 
 _MOST_LEAVES = 1 << 16  # what the kernel's levels hold
@@ -66,12 +66,8 @@ class DetGemmKernel(Kernel):
         shape = (a.shape[0], b.shape[1])
         if out is None:
             out = torch.empty(shape, dtype=wanted, device=a.device)
-        elif tuple(out.shape) != shape or out.dtype != wanted or not out.is_contiguous():
-            raise InputError(
-                f"out is {short_name(out.dtype)} {tuple(out.shape)}, "
-                f"contiguous={out.is_contiguous()}; "
-                f"want contiguous {short_name(wanted)} {shape}"
-            )
+        else:
+            check_out("out", out, shape, wanted)
         if out.numel() == 0:
             return out
         if blocks is None:

@@ -88,6 +88,9 @@ def batch_first(tensor: torch.Tensor, dim: int | None, size: int) -> torch.Tenso
 def each_slice(op: Any, size: int, in_dims: Any, arguments: Any) -> tuple[Any, Any]:
     """What a rule of vmap returns, by one call of `op` per slice of the batch: (results, dims)."""
 
+    if not size:
+        return _no_slices(op, in_dims, arguments)
+
     def slice_of(i: int) -> list:
         pairs = zip(arguments, in_dims, strict=True)
         return [a if d is None else a.select(d, i) for a, d in pairs]
@@ -96,3 +99,25 @@ def each_slice(op: Any, size: int, in_dims: Any, arguments: Any) -> tuple[Any, A
     if isinstance(results[0], torch.Tensor):
         return torch.stack(results), 0
     return tuple(map(torch.stack, zip(*results, strict=True))), (0,) * len(results[0])
+
+
+def _no_slices(op: Any, in_dims: Any, arguments: Any) -> tuple[Any, Any]:
+    """The same of an empty batch: shapes and dtypes from a slice without data."""
+
+    def shape_of(a: Any, d: int | None) -> Any:
+        if not isinstance(a, torch.Tensor):
+            return a
+        shape = list(a.shape)
+        if d is not None:
+            del shape[d]
+        return torch.empty(shape, dtype=a.dtype, device="meta")
+
+    device = next(a.device for a in arguments if isinstance(a, torch.Tensor))
+    found = op(*map(shape_of, arguments, in_dims))
+
+    def empty(result: torch.Tensor) -> torch.Tensor:
+        return torch.empty((0, *result.shape), dtype=result.dtype, device=device)
+
+    if isinstance(found, torch.Tensor):
+        return empty(found), 0
+    return tuple(map(empty, found)), (0,) * len(found)

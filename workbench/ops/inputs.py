@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from workbench.errors import InputError
 
-DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+IGNORE_INDEX = -100  # of a target that stands for none, as in torch's losses
 LARGEST = 2**31 - 1  # of one dimension: a kernel counts rows, width and vocab in 32 bits
 # Of one dimension of the matrix product: a copy steps from row to row by bytes in 32 bits.
 LARGEST_PITCH = 2**30 - 1
 
 
 def short_name(dtype: torch.dtype) -> str:
-    return DTYPES.get(dtype, str(dtype).removeprefix("torch."))
+    return NAMES.get(dtype, str(dtype).removeprefix("torch."))
+
+
+def check_out(name: str, out: torch.Tensor, shape: Sequence[int], dtype: torch.dtype) -> None:
+    """Raise InputError unless a kernel can write a result of this shape and dtype to `out`."""
+    if out.shape != tuple(shape) or out.dtype != dtype or not out.is_contiguous():
+        raise InputError(
+            f"{name} is {short_name(out.dtype)} {tuple(out.shape)}, "
+            f"contiguous={out.is_contiguous()}; want contiguous {short_name(dtype)} {tuple(shape)}"
+        )
 
 
 def check_lm_head(
@@ -36,7 +49,7 @@ def check_lm_head(
     for name, tensor in (("hidden", hidden), ("weight", weight), ("bias", bias)):
         if not isinstance(tensor, torch.Tensor) and not (name == "bias" and tensor is None):
             raise InputError(f"{name} is a {type(tensor).__name__}; want a torch.Tensor")
-    if hidden.dtype not in DTYPES:
+    if hidden.dtype not in NAMES:
         raise InputError(
             f"hidden is {short_name(hidden.dtype)}; the LM head takes fp32, bf16 and fp16. "
             "Convert it, for example hidden.float()"
@@ -44,8 +57,7 @@ def check_lm_head(
     if hidden.ndim < 2:
         raise InputError(
             f"hidden has shape {tuple(hidden.shape)}; want [..., H] with at least one leading "
-            "dimension. "
-            "For one row pass hidden.unsqueeze(0)"
+            "dimension. For one row pass hidden.unsqueeze(0)"
         )
     if weight.ndim != 2:
         raise InputError(
@@ -54,14 +66,12 @@ def check_lm_head(
     if weight.shape[1] != hidden.shape[-1]:
         raise InputError(
             f"weight has shape {tuple(weight.shape)}, hidden {tuple(hidden.shape)}: their last "
-            "dimensions, "
-            f"{weight.shape[1]} and {hidden.shape[-1]}, must be the same H"
+            f"dimensions, {weight.shape[1]} and {hidden.shape[-1]}, must be the same H"
         )
     if weight.dtype != hidden.dtype:
         raise InputError(
             f"weight is {short_name(weight.dtype)}, hidden {short_name(hidden.dtype)}; they "
-            "must have one dtype. "
-            f"Convert one, for example weight.to({hidden.dtype})"
+            f"must have one dtype. Convert one, for example weight.to({hidden.dtype})"
         )
     if weight.device != hidden.device:
         raise InputError(
@@ -91,8 +101,7 @@ def check_lm_head(
     if max(hidden.shape[:-1].numel(), *hidden.shape, *weight.shape) > LARGEST:
         raise InputError(
             f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)}: rows, H and V may "
-            f"each be at most {LARGEST}. "
-            "Give the rows in several calls"
+            f"each be at most {LARGEST}. Give the rows in several calls"
         )
     return wanted
 
@@ -112,7 +121,7 @@ def check_logp(logits: torch.Tensor, target: torch.Tensor, ignore_index: int) ->
     for name, tensor in (("logits", logits), ("target", target)):
         if not isinstance(tensor, torch.Tensor):
             raise InputError(f"{name} is a {type(tensor).__name__}; want a torch.Tensor")
-    if logits.dtype not in DTYPES:
+    if logits.dtype not in NAMES:
         raise InputError(
             f"logits is {short_name(logits.dtype)}; the log-probability takes fp32, bf16 and "
             "fp16. Convert it, for example logits.float()"
@@ -189,7 +198,7 @@ def check_det_gemm(
     for name, tensor, shape in (("a", a, "[M, K]"), ("b", b, "[K, N]")):
         if not isinstance(tensor, torch.Tensor):
             raise InputError(f"{name} is a {type(tensor).__name__}; want a torch.Tensor")
-        if tensor.dtype not in DTYPES:
+        if tensor.dtype not in NAMES:
             raise InputError(
                 f"{name} is {short_name(tensor.dtype)}; the product takes fp32, bf16 and fp16. "
                 f"Convert it, for example {name}.float()"

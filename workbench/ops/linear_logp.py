@@ -11,7 +11,9 @@ one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,11 +23,10 @@ from workbench.build.config import KernelConfig, spec
 from workbench.errors import ConfigError, InputError
 from workbench.ops import registry
 from workbench.ops.func import batch_first, differentiable, each_slice
-from workbench.ops.inputs import check_linear_logp, check_targets
+from workbench.ops.inputs import IGNORE_INDEX, check_linear_logp, check_targets
 from workbench.ops.lm_head import check_backward, head_vjp
-from workbench.ops.variant import backend_of, built, check_backend, plain
+from workbench.ops.variant import backend_of, built, check_backend, config_for, plain
 
-IGNORE_INDEX = -100
 CHUNK_BYTES = 64 << 20
 
 # Backward has the logits of a chunk, their gradient, that gradient with the ignored rows, and its
@@ -172,42 +173,105 @@ def linear_logp_grad_op(
     chunks = _Chunks(
         hidden, weight, target, bias, ignore_index, fp32_logits, config, logp_config, backend
     )
-    lse = lse.reshape(chunks.rows)
-    grads = grad_logp.reshape(chunks.rows), grad_lse.reshape(chunks.rows)
-    budget = chunk_bytes // _BACKWARD_COPIES
-    head = (config, backward, backend)
-    out = [hidden.new_empty(0) for _ in range(3)]
-    every = len(chunks.active) * chunks.row_bytes() <= budget
-    whole = chunks.gradient(chunks.active, lse, grads, 0, chunks.vocab) if every else None
+    rows = chunks.rows
+    back = _Gradients(
+        chunks,
+        lse.reshape(rows),
+        (grad_logp.reshape(rows), grad_lse.reshape(rows)),
+        chunk_bytes // _BACKWARD_COPIES,
+        functools.partial(head_vjp, config=config, backward=backward, backend=backend),
+    )
+    whole = back.whole()
+    grad_hidden, grad_weight, grad_bias = (hidden.new_empty(0) for _ in range(3))
     if need_hidden:
-        out[0] = _grad_hidden(chunks, lse, grads, whole, budget, head).reshape(hidden.shape)
+        grad_hidden = back.of_hidden(whole).reshape(hidden.shape)
     if need_weight or need_bias:
         dtype = bias.dtype if bias is not None and need_bias else None
-        out[1:] = _grad_weight(chunks, lse, grads, whole, budget, head, need_weight, dtype)
-    return out[0], out[1], out[2]
+        grad_weight, grad_bias = back.of_weight(whole, need_weight, dtype)
+    return grad_hidden, grad_weight, grad_bias
 
 
-def _grad_hidden(chunks, lse, grads, whole, budget, head) -> torch.Tensor:
-    """Row by row: each sums over the whole vocabulary."""
-    out = torch.zeros_like(chunks.hidden)
-    for rows in chunks.by_rows(budget):
-        g = whole
-        if g is None:
-            g = chunks.gradient(rows, lse, grads, 0, chunks.vocab)
-        h = chunks.hidden[rows]
-        for_hidden, *_ = head_vjp(g, h, chunks.weight, *head, need_weight=False)
-        assert for_hidden is not None
-        out[rows] = for_hidden
-    ignored = chunks.target == chunks.ignore_index
-    if bool(ignored.any()) and not _all_finite(chunks.weight, budget):
-        # Zero times Inf: what the product of a row of zeros gives, without computing a product
-        # where the weight is as it should be.
-        h = chunks.hidden[ignored][:1]
-        zeros = torch.zeros(1, chunks.vocab, dtype=chunks.dtype, device=h.device)
-        for_hidden, *_ = head_vjp(zeros, h, chunks.weight, *head, need_weight=False)
-        assert for_hidden is not None
-        out[ignored] = for_hidden
-    return out
+@dataclass(frozen=True)
+class _Gradients:
+    """The gradients of one call, from those of its results.
+
+    Attributes:
+        lse, grads: Of all rows: the log-sum-exp, and the gradients of logp and of lse.
+        budget: Bytes of logits that may exist at a time.
+        vjp: `head_vjp` with the configuration, its kind and backend.
+    """
+
+    chunks: _Chunks
+    lse: torch.Tensor
+    grads: tuple[torch.Tensor, torch.Tensor]
+    budget: int
+    vjp: Callable[..., tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]]
+
+    def gradient(self, rows: torch.Tensor, low: int, high: int) -> torch.Tensor:
+        """The gradient of the logits of some active rows at the columns [low, high)."""
+        return self.chunks.gradient(rows, self.lse, self.grads, low, high)
+
+    def whole(self) -> torch.Tensor | None:
+        """That of all active rows at all columns, if the budget allows it."""
+        chunks = self.chunks
+        if len(chunks.active) * chunks.row_bytes() > self.budget:
+            return None
+        return self.gradient(chunks.active, 0, chunks.vocab)
+
+    def of_hidden(self, whole: torch.Tensor | None) -> torch.Tensor:
+        """The gradient of hidden [N, H], row by row: each sums over the whole vocabulary."""
+        chunks = self.chunks
+        out = torch.zeros_like(chunks.hidden)
+        for rows in chunks.by_rows(self.budget):
+            g = self.gradient(rows, 0, chunks.vocab) if whole is None else whole
+            out[rows] = self._rows(g, chunks.hidden[rows])
+        ignored = chunks.target == chunks.ignore_index
+        if bool(ignored.any()) and not _all_finite(chunks.weight, self.budget):
+            # Zero times Inf: what the product of a row of zeros gives, without computing a product
+            # where the weight is as it should be.
+            h = chunks.hidden[ignored][:1]
+            zeros = torch.zeros(1, chunks.vocab, dtype=chunks.dtype, device=h.device)
+            out[ignored] = self._rows(zeros, h)
+        return out
+
+    def _rows(self, g: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        found, *_ = self.vjp(g, hidden, self.chunks.weight, need_weight=False)
+        assert found is not None
+        return found
+
+    def of_weight(
+        self, whole: torch.Tensor | None, need_weight: bool, bias_dtype: torch.dtype | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The gradients of weight [V, H] and bias [V], or empty ones, column by column: each sums
+        over all rows, those with a zero gradient too."""
+        chunks = self.chunks
+        weight, hidden = chunks.weight, chunks.hidden
+        out_weight = torch.empty_like(weight) if need_weight else hidden.new_empty(0)
+        out_bias = hidden.new_empty(0 if bias_dtype is None else chunks.vocab)
+        step = max(self.budget // max(chunks.rows * chunks.dtype.itemsize, 1) - 1, 1)
+        for low in range(0, chunks.vocab, step):
+            high = min(low + step, chunks.vocab)
+            if whole is not None:
+                some = whole[:, low:high]
+            else:
+                some = self.gradient(chunks.active, low, high)
+            g = some
+            if len(chunks.active) < chunks.rows:
+                g = torch.zeros(chunks.rows, high - low, dtype=chunks.dtype, device=hidden.device)
+                g[chunks.active] = some
+            _, for_weight, for_bias = self.vjp(
+                g,
+                hidden,
+                weight[low:high],
+                need_hidden=False,
+                need_weight=need_weight,
+                bias_dtype=bias_dtype,
+            )
+            if for_weight is not None:
+                out_weight[low:high] = for_weight
+            if for_bias is not None:
+                out_bias[low:high] = for_bias
+        return out_weight, out_bias
 
 
 def _all_finite(tensor: torch.Tensor, budget: int) -> bool:
@@ -215,42 +279,11 @@ def _all_finite(tensor: torch.Tensor, budget: int) -> bool:
     return all(bool(part.isfinite().all()) for part in tensor.split(step))
 
 
-def _grad_weight(chunks, lse, grads, whole, budget, head, need_weight, bias_dtype) -> list:
-    """Column by column: each sums over all rows, those with a zero gradient too."""
-    weight, hidden = chunks.weight, chunks.hidden
-    out = [torch.empty_like(weight) if need_weight else hidden.new_empty(0)]
-    out += [hidden.new_empty(0 if bias_dtype is None else chunks.vocab)]
-    step = max(budget // max(chunks.rows * chunks.dtype.itemsize, 1) - 1, 1)
-    for low in range(0, chunks.vocab, step):
-        high = min(low + step, chunks.vocab)
-        if whole is not None:
-            some = whole[:, low:high]
-        else:
-            some = chunks.gradient(chunks.active, lse, grads, low, high)
-        g = some
-        if len(chunks.active) < chunks.rows:
-            g = torch.zeros(chunks.rows, high - low, dtype=chunks.dtype, device=hidden.device)
-            g[chunks.active] = some
-        _, for_weight, for_bias = head_vjp(
-            g,
-            hidden,
-            weight[low:high],
-            *head,
-            need_hidden=False,
-            need_weight=need_weight,
-            bias_dtype=bias_dtype,
-        )
-        if for_weight is not None:
-            out[0][low:high] = for_weight
-        if for_bias is not None:
-            out[1][low:high] = for_bias
-    return out
-
-
 @linear_logp_grad_op.register_fake
 def _(grad_logp, grad_lse, hidden, weight, target, bias, lse, *rest):
     needed = zip((hidden, weight, bias), rest[:3], strict=True)
-    found = [torch.empty_like(t) if need else hidden.new_empty(0) for t, need in needed]
+    # Contiguous as the gradients are, whatever the strides of the inputs.
+    found = [t.new_empty(t.shape) if need else hidden.new_empty(0) for t, need in needed]
     return found[0], found[1], found[2]
 
 
@@ -318,7 +351,7 @@ class AscendLinearLogpOp:
         backend: "twin", "npu", or "auto": npu for tensors on an NPU, the twin for tensors on the
             CPU.
         logp_config: KernelConfig of the log-probability, of the same architecture; None: its
-            defaults on the architecture of `config`.
+            defaults with the architecture, switches and `max_blocks` of `config`.
         backward: As in `AscendLMHeadOp`: "deterministic" or "matmul".
         chunk_bytes: Bytes of logits (in backward of logits, their gradient and its copies) that
             exist at a time; at least one row or column. It never changes a bit of "deterministic".
@@ -347,7 +380,9 @@ class AscendLinearLogpOp:
             raise InputError(f"chunk_bytes={chunk_bytes!r}; want a positive number of bytes")
         self.config = spec("lm_head").complete(config)
         logp_spec = spec("batch_invariant_logp")
-        self.logp_config = logp_spec.complete(logp_config or KernelConfig(arch=self.config.arch))
+        self.logp_config = logp_spec.complete(
+            logp_config or config_for("batch_invariant_logp", self.config)
+        )
         if self.logp_config.arch != self.config.arch:
             raise ConfigError(
                 f"config is for {self.config.arch}, logp_config for {self.logp_config.arch}; both "

@@ -14,9 +14,9 @@ from workbench.build.kernel import Kernel
 from workbench.errors import InputError
 from workbench.ops.det_gemm import product
 from workbench.ops.func import batch_first, differentiable, each_slice
-from workbench.ops.inputs import check_lm_head, short_name
+from workbench.ops.inputs import check_lm_head, check_out, short_name
 from workbench.ops.precision import full_fp32
-from workbench.ops.variant import backend_of, built, check_backend, plain
+from workbench.ops.variant import backend_of, built, check_backend, config_for, plain
 
 BACKWARDS = ("deterministic", "matmul")
 
@@ -73,12 +73,8 @@ class LMHeadKernel(Kernel):
         shape = (*hidden.shape[:-1], weight.shape[0])
         if out is None:
             out = torch.empty(shape, dtype=wanted, device=hidden.device)
-        elif tuple(out.shape) != shape or out.dtype != wanted or not out.is_contiguous():
-            raise InputError(
-                f"out is {short_name(out.dtype)} {tuple(out.shape)}, "
-                f"contiguous={out.is_contiguous()}; "
-                f"want contiguous {short_name(wanted)} {shape}"
-            )
+        else:
+            check_out("out", out, shape, wanted)
         outputs = out.numel()
         if outputs == 0:
             return out
@@ -177,11 +173,8 @@ def check_backward(backward: str) -> None:
 
 @functools.lru_cache(maxsize=256)
 def gemm_key(config: str) -> str:
-    """The `KernelConfig.to_key()` of det_gemm that goes with one of the LM head: the same
-    architecture, switches and MAX_BLOCKS, its own defaults for the rest."""
-    head = spec("lm_head").complete(KernelConfig.from_key(config))
-    gemm = KernelConfig(arch=head.arch, switches=dict(head.switches), max_blocks=head.max_blocks)
-    return spec("det_gemm").complete(gemm).to_key()
+    """The `KernelConfig.to_key()` of det_gemm that goes with one of the LM head (`config_for`)."""
+    return config_for("det_gemm", KernelConfig.from_key(config)).to_key()
 
 
 def head_vjp(
@@ -329,7 +322,8 @@ class AscendLMHeadOp:
         backend: "twin", "npu", or "auto": npu for tensors on an NPU, the twin for tensors on the
             CPU.
         backward: "deterministic": gradients by the deterministic matrix product; "matmul": by
-            torch.matmul in fp32, in whatever order its library takes for the shape.
+            torch.matmul in fp32, in whatever order its library takes for the shape. (The second
+            derivative of "matmul" is torch's own: there the caller's autocast and precision apply.)
 
     Example:
         >>> op = AscendLMHeadOp(KernelConfig(tile_length=64))

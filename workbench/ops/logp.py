@@ -12,10 +12,8 @@ from workbench.build.config import KernelConfig, spec
 from workbench.build.kernel import Kernel
 from workbench.errors import InputError
 from workbench.ops.func import batch_first, differentiable
-from workbench.ops.inputs import check_logp, check_targets, short_name
+from workbench.ops.inputs import IGNORE_INDEX, check_logp, check_out, check_targets, short_name
 from workbench.ops.variant import backend_of, built, check_backend, plain
-
-IGNORE_INDEX = -100  # as torch's losses
 
 
 class BatchInvariantLogpKernel(Kernel):
@@ -76,8 +74,8 @@ class BatchInvariantLogpKernel(Kernel):
             )
         else:
             logp, lse = out
-            _check_out("logp", logp, target.shape, torch.float32)
-            _check_out("lse", lse, target.shape, torch.float32)
+            check_out("logp", logp, target.shape, torch.float32)
+            check_out("lse", lse, target.shape, torch.float32)
         rows, vocab = target.numel(), logits.shape[-1]
         if rows == 0:
             return logp, lse
@@ -161,7 +159,7 @@ class BatchInvariantLogpKernel(Kernel):
         if out is None:
             out = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
         else:
-            _check_out("out", out, logits.shape, logits.dtype)
+            check_out("out", out, logits.shape, logits.dtype)
         rows = target.numel()
         if rows == 0:
             return out
@@ -184,14 +182,6 @@ class BatchInvariantLogpKernel(Kernel):
             perturb=perturb,
         )
         return out
-
-
-def _check_out(name: str, out: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> None:
-    if out.shape != shape or out.dtype != dtype or not out.is_contiguous():
-        raise InputError(
-            f"{name} is {short_name(out.dtype)} {tuple(out.shape)}, "
-            f"contiguous={out.is_contiguous()}; want contiguous {short_name(dtype)} {tuple(shape)}"
-        )
 
 
 # ---- torch operators -----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from workbench.ops.inputs import (
+    IGNORE_INDEX,
     check_det_gemm,
     check_linear_logp,
     check_lm_head,
@@ -81,7 +82,7 @@ class NativeBatchInvariantLogpOp:
         logits: torch.Tensor,
         target: torch.Tensor,
         *,
-        ignore_index: int = -100,
+        ignore_index: int = IGNORE_INDEX,
         validate: bool = True,
         return_lse: bool = False,
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
@@ -194,7 +195,7 @@ class NativeLinearLogpOp:
         target: torch.Tensor,
         bias: torch.Tensor | None = None,
         *,
-        ignore_index: int = -100,
+        ignore_index: int = IGNORE_INDEX,
         validate: bool = True,
         return_lse: bool = False,
         logits_dtype: torch.dtype | None = None,

@@ -16,7 +16,7 @@ import os
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from typing import Any
 from workbench._result import Result
 from workbench.build import arch as archs
 from workbench.build import cann, compiler
-from workbench.build.config import DEFAULT_ARCH, KernelConfig
+from workbench.build.config import DEFAULT_ARCH, KernelConfig, as_config, spec
 from workbench.errors import InputError, MissingError
 
 PLATFORMS = ("npu", "cpu")
@@ -103,17 +103,7 @@ class Explanation(Result):
 
 
 def _npu_runs() -> Any:
-    reasons = cann.device_reasons()
-    if reasons:
-        return reasons
-    try:
-        import torch_npu
-
-        if not torch_npu.npu.is_available():
-            return "torch_npu finds no NPU that it can use"
-    except Exception as e:  # a runtime that is broken fails in any way it likes
-        return f"torch_npu does not work: {type(e).__name__}: {e}"
-    return True
+    return cann.why_no_npu() or True
 
 
 def _twin_runs() -> Any:
@@ -186,7 +176,7 @@ def _why_not(available: Callable[[], Any]) -> tuple[str, ...]:
         return _reasons[available]
 
 
-def _class_of(one: Implementation) -> Any:
+def _imported(one: Implementation) -> Any:
     """The class of an implementation, or a string that says why there is none."""
     # Not under a lock: another thread may be importing the module, and wait for the lock in it.
     found = _loaded.get(one) or _load(one.target)
@@ -209,10 +199,13 @@ def _refusal(one: Implementation, given: dict[str, Any]) -> str:
     reasons = _why_not(one.available)
     if reasons:
         return "; ".join(reasons)
-    found = _class_of(one)
+    found = _imported(one)
     if isinstance(found, str):
         return found
-    taken = inspect.signature(found).parameters
+    try:
+        taken = inspect.signature(found).parameters
+    except (TypeError, ValueError) as e:  # a builtin without a signature
+        return f"{one.target} cannot be made: {e}"
     if not any(p.kind is p.VAR_KEYWORD for p in taken.values()):
         strange = [name for name in given if name not in taken]
         if strange:
@@ -258,6 +251,26 @@ def ops() -> tuple[str, ...]:
     return tuple(_CLASSES)
 
 
+def class_of(op: str, impl: str) -> type:
+    """The class of a shipped implementation, whatever is registered and `WORKBENCH_OPS` says.
+
+    Args:
+        op: One of `ops()`.
+        impl: "ascend" or "twin", whose class is the same, or "native".
+
+    Raises:
+        InputError: An unknown op or implementation.
+
+    Example:
+        >>> class_of("lm_head", "native").__name__
+        'NativeLMHeadOp'
+    """
+    _known("op", op, _CLASSES)
+    _known("impl", impl, ("ascend", "twin", "native"))
+    module, name = _CLASSES[op][impl == "native"].split(":")
+    return getattr(importlib.import_module(f"workbench.ops.{module}"), name)
+
+
 def priorities(platform: str) -> dict[str, tuple[str, ...]]:
     """The implementations of each operator on a platform ("npu" or "cpu"), best first.
 
@@ -292,9 +305,8 @@ def _platform(platform: str | None, tensor: Any) -> str:
     return platform
 
 
-def _environment(op: str) -> str | None:
-    """The implementation that the variable asks for; what stands for this operator alone wins."""
-    text = os.environ.get(VARIABLE, "")
+def _environment(op: str, text: str) -> str | None:
+    """What the variable's `text` asks for; what stands for this operator alone wins."""
     general = special = None
     for part in filter(None, (p.strip() for p in text.split(","))):
         left, equals, right = (p.strip() for p in part.partition("="))
@@ -316,8 +328,9 @@ def _judge(
         listed = list(_lists[op, platform])
     asked = f"impl={impl!r}" if impl is not None else ""
     if impl is None:
-        impl = _environment(op)
-        asked = f"{VARIABLE}={os.environ[VARIABLE]}" if impl is not None else ""
+        text = os.environ.get(VARIABLE, "")  # read once: another thread may change it
+        impl = _environment(op, text)
+        asked = f"{VARIABLE}={text}" if impl is not None else ""
     if impl is not None and impl not in (one.name for one in listed):
         known = ", ".join(one.name for one in listed)
         raise InputError(f"{asked}: {op} has no {impl!r} on {platform}; it has {known}")
@@ -337,7 +350,42 @@ def _judge(
         else:
             chosen = one
             choices.append(Choice(one.name, "chosen", asked or "the first that can run"))
+    strange = [n for n in given if n != "config" and not any(_takes(one, n) for one in listed)]
+    if strange:
+        taken = "; ".join(f"{one.name}: {_listed_options(one)}" for one in listed)
+        raise InputError(f"{op} takes no {', '.join(strange)} on {platform}; it takes {taken}")
+    if chosen and chosen.fixed:
+        _check_config(op, given.get("config"))
     return Explanation(op, platform, asked, tuple(choices)), chosen
+
+
+def _options(one: Implementation) -> tuple[list[str], bool]:
+    """Names of the options that an implementation takes, and whether it takes any name."""
+    found = _imported(one)
+    if isinstance(found, str):
+        return [], False
+    try:
+        taken = inspect.signature(found).parameters.values()
+    except (TypeError, ValueError):  # of a builtin without one
+        return [], False
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    names = [p.name for p in taken if p.kind not in variadic and p.name not in one.fixed]
+    return names, any(p.kind is p.VAR_KEYWORD for p in taken)
+
+
+def _takes(one: Implementation, option: str) -> bool:
+    names, any_name = _options(one)
+    return any_name or option in names
+
+
+def _listed_options(one: Implementation) -> str:
+    return ", ".join(_options(one)[0]) or "none"
+
+
+def _check_config(op: str, config: KernelConfig | None) -> None:
+    """Refuse, as the shipped operator does, what its kernels do not take."""
+    name = "lm_head" if op == "linear_logp" else op
+    spec(name).check(spec(name).complete(config))
 
 
 def explain(
@@ -355,7 +403,8 @@ def explain(
         Explanation: one row per implementation, with its status and the reason.
 
     Raises:
-        InputError: An unknown op, platform or implementation.
+        InputError: An unknown op, platform, implementation or option.
+        ConfigError: A configuration that the chosen kernel does not take; `get_op` says the same.
 
     Example:
         >>> print(explain("lm_head", "cpu", impl="native"))
@@ -370,6 +419,8 @@ def explain(
 def _given(config: KernelConfig | None, options: dict[str, Any]) -> dict[str, Any]:
     if "backend" in options:
         raise InputError("backend follows from the implementation; give impl='twin' or 'ascend'")
+    if config is not None:
+        as_config(config)
     return {**({} if config is None else {"config": config}), **options}
 
 
@@ -395,7 +446,7 @@ def get_op(
         **options: More arguments of the constructor, for example `backward="matmul"`.
 
     Raises:
-        InputError: An unknown op, platform or implementation.
+        InputError: An unknown op, platform or implementation, or an option that none of them takes.
         MissingError: What was asked for, or everything in the list, cannot run here; the message
             has the reasons.
         ConfigError: A configuration that the operator does not take.
@@ -413,12 +464,14 @@ def get_op(
         why = "; ".join(
             f"{c.implementation}: {c.reason}" for c in explanation.choices if c.status == "rejected"
         )
-        asked = f"{explanation.asked} was asked for, and it" if explanation.asked else "nothing"
+        none = "nothing can"
+        if explanation.asked:
+            none = f"{explanation.asked} was asked for, and it cannot"
         raise MissingError(
-            f"{asked} cannot run {op} on {where} here. {why}. "
+            f"{none} run {op} on {where} here. {why}. "
             f"registry.explain({op!r}, {where!r}) shows every choice"
         )
-    return _class_of(one)(**one.fixed, **given)
+    return _imported(one)(**one.fixed, **given)
 
 
 def register(
@@ -443,8 +496,8 @@ def register(
         priority: Its place in the list; 0: before all others.
 
     Raises:
-        InputError: An unknown op or platform, or a name that is taken or cannot be written into
-            `WORKBENCH_OPS`.
+        InputError: An unknown op or platform, a name that is taken or cannot be written into
+            `WORKBENCH_OPS`, or a target that is neither a class nor such a text.
 
     Example:
         >>> register("lm_head", "cpu", "mine", "workbench.ops.native:NativeLMHeadOp")
@@ -454,9 +507,12 @@ def register(
     """
     _known("op", op, _CLASSES)
     _known("platform", platform, PLATFORMS)
+    if available is not None and not isinstance(available, Hashable):
+        raise InputError("available is not hashable: its answer could not be kept. Give a function")
     if not name.isidentifier():
         raise InputError(f"name {name!r}: give letters, digits and _ only, as in 'my_kernel'")
-    if isinstance(target, str) and not all(target.partition(":")):
+    made_of = all(target.partition(":")) if isinstance(target, str) else callable(target)
+    if not made_of:
         raise InputError(f"target {target!r}: give a class, or a text like 'package.module:Class'")
     with _lists_lock:
         listed = _lists[op, platform]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from workbench.build import builder
-from workbench.build.config import KernelConfig
+from workbench.build.config import KernelConfig, spec
 from workbench.errors import InputError
 from workbench.ops.inputs import short_name
 
@@ -36,6 +36,22 @@ def _built(op: str, config: str, backend: str, first: _First) -> Any:
 def forget() -> None:
     """Let the next operator build its kernel anew."""
     _built.cache_clear()
+
+
+def config_for(op: str, head: KernelConfig | None) -> KernelConfig:
+    """The configuration of `op` that goes with one of the LM head: its architecture, switches and
+    MAX_BLOCKS, and the defaults of `op` for the rest.
+
+    Raises:
+        ConfigError: A constant that the LM head does not have.
+
+    Example:
+        >>> config_for("det_gemm", KernelConfig(tile_length=64, max_blocks=7)).max_blocks
+        7
+    """
+    head = spec("lm_head").complete(head)
+    given = KernelConfig(arch=head.arch, switches=dict(head.switches), max_blocks=head.max_blocks)
+    return spec(op).complete(given)
 
 
 def check_backend(backend: str) -> None:

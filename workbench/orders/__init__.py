@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.orders.declared import declared_order, lm_head_order, reduce_sum_order
+from workbench.orders.declared import declared_order, gemm_order, lm_head_order, reduce_sum_order
 from workbench.orders.tree import Nested, ReductionTree, adjacent_pairs, sequential
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "ReductionTree",
     "adjacent_pairs",
     "declared_order",
+    "gemm_order",
     "lm_head_order",
     "reduce_sum_order",
     "sequential",

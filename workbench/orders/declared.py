@@ -13,10 +13,10 @@ from workbench.errors import ConfigError, InputError
 from workbench.orders.tree import (
     Nested,
     ReductionTree,
-    _join,
-    _levels,
-    _pair,
     adjacent_pairs,
+    by_levels,
+    joined,
+    paired,
     sequential,
 )
 
@@ -67,11 +67,11 @@ def reduce_sum_order(
     whole = len(terms) - len(terms) % lanes
     if tail_apart and 0 < whole < len(terms):
         body = reduce_sum_order(method, terms[:whole], lanes)
-        return _pair(body, reduce_sum_order(method, terms[whole:], lanes))
+        return paired(body, reduce_sum_order(method, terms[whole:], lanes))
     if method == 1:
         return sequential(adjacent_pairs(r) for r in _repeats(terms, lanes))
     if method == 2:
-        return _levels(terms, lambda level: [adjacent_pairs(r) for r in _repeats(level, lanes)])
+        return by_levels(terms, lambda level: [adjacent_pairs(r) for r in _repeats(level, lanes)])
     return adjacent_pairs(_folded(_repeats(terms, lanes)))
 
 
@@ -90,7 +90,7 @@ def _folded(repeats: list[list[Nested]]) -> list[Nested]:
     lanes = range(len(repeats[0]))
     halves = [[[r[i] for r in group if i < len(r)] for i in lanes] for group in groups]
     return [
-        _join([sequential(half[i]) for half in halves if half[i]])  # (v0+v1)+v2, (v0+v1)+(v2+v3)
+        joined([sequential(half[i]) for half in halves if half[i]])  # (v0+v1)+v2, (v0+v1)+(v2+v3)
         for i in lanes
     ]
 
@@ -119,45 +119,85 @@ def lm_head_order(n: int, tile_length: int, arch: Any, method: int | None = None
     return ReductionTree.from_nested(sequential(tiles) if tiles else [])
 
 
+def gemm_order(n: int, leaf_length: int) -> ReductionTree:
+    """The order of one element of det_gemm: the products of a leaf in ascending order, then the
+    leaves as neighbours. (The kernel counts leaves in binary: to the left of a node is the largest
+    power of two of leaves, which is what adding neighbours gives.)
+
+    Args:
+        n: Depth K; 0 gives the empty sum.
+        leaf_length: Products in a leaf.
+
+    Example:
+        >>> gemm_order(5, 2).to_json()
+        '[[[0,1],[2,3]],4]'
+    """
+    if n < 0 or leaf_length < 1:
+        raise InputError(
+            f"got n={n} and leaf_length={leaf_length}; an order needs n >= 0 and a leaf >= 1"
+        )
+    leaves = [sequential(range(i, min(i + leaf_length, n))) for i in range(0, n, leaf_length)]
+    return ReductionTree.from_nested(adjacent_pairs(leaves) if leaves else [])
+
+
+# What the order of an operator depends on, besides n.
+_DEPENDS = {
+    "lm_head": ("arch", "tile_length"),
+    "batch_invariant_logp": ("arch", "tile_length"),
+    "det_gemm": ("leaf_length",),
+}
+
+
 def declared_order(op: str, cfg: Any, n: int, method: int | None = None) -> ReductionTree:
     """The order of summation that the source of `op` promises for a configuration.
 
     Args:
-        op: Operator name; "lm_head".
+        op: "lm_head", "batch_invariant_logp" or "det_gemm".
         cfg: A `KernelConfig` (the kernel's defaults fill it up), or anything with `arch`
-            (e.g. "dav-2201") and `tile_length`.
-        n: Number of terms, i.e. the hidden size H.
-        method: Override the architecture's `ReduceSum` method (1, 2 or 3) for every tile.
+            (e.g. "dav-2201") and `tile_length`; for det_gemm with `leaf_length` alone.
+        n: Number of terms: the hidden size H of lm_head, V of batch_invariant_logp, K of det_gemm.
+        method: Override the architecture's `ReduceSum` method (1, 2 or 3) for every tile; det_gemm
+            has none.
 
     Returns:
-        The tree over the products `hidden[k] * weight[k]`, k = 0..n-1. The bias, added once at
-        the end, and the accumulator's +0 start are not leaves.
+        The tree over the products `hidden[k] * weight[k]`, over `exp(logits[v] - max)`, or over
+        the products `a[i, k] * b[k, j]`, in ascending order of k or v. The bias, added once at the
+        end, and the accumulators' +0 starts are not leaves.
 
     Raises:
-        ConfigError: Unknown operator or architecture, or a configuration without tile length.
-        InputError: n < 0, tile length < 1, or a method that does not fit.
+        ConfigError: Unknown operator or architecture, or a configuration without tile or leaf
+            length.
+        InputError: n < 0, a length < 1, or a method that does not fit.
 
     Example:
         >>> import workbench as wb
         >>> cfg = wb.KernelConfig(tile_length=4096, max_blocks=128, arch="dav-2201")
         >>> wb.declared_order("lm_head", cfg, n=4096).height
         69
+        >>> wb.declared_order("det_gemm", wb.KernelConfig(), n=4096).height  # 32 leaves of 128
+        132
     """
-    if op != "lm_head":
-        raise ConfigError(f"no order is declared for {op!r}; declared ones: lm_head")
-    if hasattr(cfg, "constants") and getattr(cfg, "tile_length", None) is None:
+    if op not in _DEPENDS:
+        raise ConfigError(f"no order is declared for {op!r}; declared ones: {', '.join(_DEPENDS)}")
+    *_, length = _DEPENDS[op]
+    if hasattr(cfg, "constants") and getattr(cfg, length, None) is None:
         from workbench.build.config import spec
 
-        cfg = spec(op).complete(cfg)  # a KernelConfig that leaves the tile to the kernel's default
-    for name in ("arch", "tile_length"):
+        cfg = spec(op).complete(cfg)  # a KernelConfig that leaves it to the kernel's default
+    for name in _DEPENDS[op]:
         if getattr(cfg, name, None) is None:
             raise ConfigError(
-                f"the configuration {cfg!r} has no {name}; the order of lm_head depends on it. "
-                "Pass a KernelConfig with arch=… and tile_length=…"
+                f"the configuration {cfg!r} has no {name}; the order of {op} depends on it. "
+                f"Pass a KernelConfig with {' and '.join(f'{d}=…' for d in _DEPENDS[op])}"
             )
+    if op == "det_gemm":
+        if method is not None:
+            raise InputError(f"method={method!r}: det_gemm adds without ReduceSum; leave it out")
+        return gemm_order(int(n), int(cfg.leaf_length))
     arch = None
     if method is None:
         from workbench.build import arch as architectures
 
         arch = architectures.load(cfg.arch)
+    # The exponentials are tiled as the products of a logit are.
     return lm_head_order(int(n), int(cfg.tile_length), arch, method)

@@ -395,7 +395,7 @@ def sequential(items: Iterable[Nested]) -> Nested:
         >>> sequential(range(4))
         [[[0, 1], 2], 3]
     """
-    return _not_empty(functools.reduce(_pair, items, None))
+    return _not_empty(functools.reduce(paired, items, None))
 
 
 def adjacent_pairs(items: Iterable[Nested]) -> Nested:
@@ -411,10 +411,12 @@ def adjacent_pairs(items: Iterable[Nested]) -> Nested:
         >>> adjacent_pairs(range(5))
         [[[0, 1], [2, 3]], 4]
     """
-    return _levels(items, lambda level: [_join(level[i : i + 2]) for i in range(0, len(level), 2)])
+    return by_levels(
+        items, lambda level: [joined(level[i : i + 2]) for i in range(0, len(level), 2)]
+    )
 
 
-def _levels(items: Iterable[Nested], once: Callable[[list], list]) -> Nested:
+def by_levels(items: Iterable[Nested], once: Callable[[list], list]) -> Nested:
     """Apply `once`, which shortens a list of nodes, until one node remains."""
     level = list(items)
     while len(level) > 1:
@@ -422,11 +424,11 @@ def _levels(items: Iterable[Nested], once: Callable[[list], list]) -> Nested:
     return _not_empty(level[0] if level else None)
 
 
-def _pair(left: Nested | None, right: Nested) -> Nested:
+def paired(left: Nested | None, right: Nested) -> Nested:
     return right if left is None else [left, right]
 
 
-def _join(items: list[Nested]) -> Nested:
+def joined(items: list[Nested]) -> Nested:
     return items[0] if len(items) == 1 else items
 
 

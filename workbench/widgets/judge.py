@@ -19,10 +19,10 @@ from workbench.numerics import (
     drift,
     invariance,
 )
+from workbench.ops.inputs import DTYPES
 from workbench.orders import ReductionTree, declared_order
 
 OP = "lm_head"
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 BASELINE_TILE = 4096
 BATCHES = (1, 2, 7, 16, 33, 64)  # of the quick invariance check
 COLUMNS = 32  # vocabulary entries it looks at, at most
