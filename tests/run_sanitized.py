@@ -21,7 +21,7 @@ FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-
 # What runs kernels. The rest of the tests compile nothing, or time what a sanitizer slows down.
 TESTS = ("twin", "faults", "fuzz", "run", "ops", "controls", "numerics", "high_level")
 
-# A sanitizer takes SIGSEGV for itself, so that a program that ends by it ends otherwise here; and it
+# A sanitizer takes SIGSEGV for itself: a program that ends by it ends otherwise here. And it
 # keeps what is freed for a while, so that peaks of memory are its own.
 LEFT_OUT = (
     "tests/run/test_run_process.py::test_a_signal[11]",
