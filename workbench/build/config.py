@@ -308,14 +308,14 @@ class Spec:
             known = ", ".join(f"{v} ({k})" for k, v in names.items())
             raise ConfigError(f"{name.lower()}={value}: {self.op} has {known}; {rule['why']}")
         largest = rule.get("max")
+        step = rule.get("multiple_of", 1)
+        if value >= rule["min"] and value % step == 0 and value <= rule.get("max", value):
+            return  # before the search below, which a cached build would pay for
         if name == self.raw["ub"]["tile"]:
             largest = max(
                 self.largest_tile(config.arch, d, config)
                 for d in ([dtype] if dtype else self.dtypes)
             )
-        step = rule.get("multiple_of", 1)
-        if value >= rule["min"] and value % step == 0 and value <= rule.get("max", value):
-            return
         wanted = f"from {rule['min']} to {largest}"
         if step > 1:
             wanted = f"a multiple of {step} " + wanted

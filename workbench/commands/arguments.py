@@ -16,6 +16,7 @@ from workbench.errors import InputError
 
 OK, FAILED, USAGE, MISSING, INTERRUPTED = 0, 1, 2, 3, 130
 BACKENDS = click.Choice(["auto", "twin", "npu"])
+SIZE = click.IntRange(min=1)
 SEED = click.IntRange(-(2**63), 2**63 - 1)
 DTYPES = ("fp32", "bf16", "fp16")  # of workbench.ops.inputs, which imports torch
 

@@ -13,6 +13,7 @@ from workbench.commands.arguments import (
     FAILED,
     OK,
     SEED,
+    SIZE,
     Outcome,
     json_option,
     literal,
@@ -20,8 +21,6 @@ from workbench.commands.arguments import (
 )
 from workbench.errors import InputError
 from workbench.ops import registry
-
-SIZE = click.IntRange(min=1)
 
 
 @click.command()
