@@ -36,7 +36,7 @@ def machine() -> dict[str, Any]:
     import torch
 
     from workbench.build.compiler import find_cxx
-    from workbench.numerics.bits import cpu_name
+    from workbench.evidence import cpu_name
 
     return {
         "cpu": cpu_name(),

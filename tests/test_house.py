@@ -90,16 +90,18 @@ def test_building_needs_neither_torch_nor_anything_but_setuptools():
 # ---- layers ------------------------------------------------------------------------------------
 
 # Data flows one way; a unit imports its own rank or lower ones.
+BASE = ("errors", "_result", "evidence", "paths", "_npu_guard", "_callable", "__init__")
 RANKS = {
-    **dict.fromkeys(["errors", "_result", "paths", "_npu_guard", "_callable", "__init__"], 0),
+    **dict.fromkeys(BASE, 0),
     "build": 1,
     "ops": 2,
-    **dict.fromkeys(["orders", "numerics"], 3),
-    **dict.fromkeys(["samples", "plots"], 4),
-    "widgets": 5,
-    **dict.fromkeys(["doctor", "lab"], 6),
-    "report": 7,
-    **dict.fromkeys(["commands", "cli"], 8),
+    "orders": 3,
+    "numerics": 4,
+    **dict.fromkeys(["samples", "plots"], 5),
+    "widgets": 6,
+    **dict.fromkeys(["doctor", "lab"], 7),
+    "report": 8,
+    **dict.fromkeys(["commands", "cli"], 9),
 }
 
 

@@ -425,7 +425,7 @@ def _replace(path: Path, text: str) -> None:
 
 def provenance() -> dict[str, str]:
     """What the figures stand on: versions, processor, compiler, backend, date."""
-    from .numerics.bits import cpu_name
+    from .evidence import cpu_name
 
     facts = {
         "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),

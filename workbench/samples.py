@@ -13,7 +13,7 @@ import torch
 from workbench import paths
 from workbench._result import Result
 from workbench.errors import InputError, MissingError
-from workbench.numerics.bits import fixture_id
+from workbench.evidence import fixture_id
 from workbench.ops.inputs import NAMES
 
 SMOLLM2 = paths.DATA / "smollm2-135m"

@@ -77,7 +77,7 @@ def test_fixture_id_is_the_content(monkeypatch):
     x = torch.arange(12.0).reshape(3, 4)
     name = fixture_id(x, None)
     assert len(name) == 16 and name == fixture_id(x.T.contiguous().T, None)
-    monkeypatch.setattr("workbench.numerics.bits._DIGEST_BYTES", 20)  # pieces of one row
+    monkeypatch.setattr("workbench.evidence._DIGEST_BYTES", 20)  # pieces of one row
     assert name == fixture_id(x, None)
     changed = x.clone()
     changed[0, 0] = -0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workbench.evidence import Evidence, evidence, fixture_id, hex_bits, raw_bits
 from workbench.numerics.adapters import (
     OperatorInputs,
     OperatorRows,
@@ -15,15 +16,7 @@ from workbench.numerics.agreement import (
     agreement,
     sampler_trainer,
 )
-from workbench.numerics.bits import (
-    BitComparison,
-    Evidence,
-    compare_bits,
-    evidence,
-    fixture_id,
-    hex_bits,
-    raw_bits,
-)
+from workbench.numerics.bits import BitComparison, compare_bits
 from workbench.numerics.contract import Contract, Judgement, Operand
 from workbench.numerics.drift import DriftComparison, DriftResult, drift
 from workbench.numerics.invariance import (

@@ -15,8 +15,9 @@ import torch
 
 from workbench._result import Result
 from workbench.errors import InputError
+from workbench.evidence import Evidence, evidence
 from workbench.numerics.adapters import operator_rows
-from workbench.numerics.bits import Evidence, compare_bits, evidence
+from workbench.numerics.bits import compare_bits
 from workbench.numerics.contract import Agreement, contract
 from workbench.ops.inputs import DTYPES, IGNORE_INDEX, NAMES
 from workbench.ops.variant import backend_of

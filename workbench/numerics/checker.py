@@ -18,8 +18,9 @@ from workbench._result import Result
 from workbench.build import cann
 from workbench.build.config import KernelConfig
 from workbench.errors import BuildError, CacheError, ConfigError, InputError, MissingError
+from workbench.evidence import Evidence, evidence, fixture_id
 from workbench.numerics import check_cases
-from workbench.numerics.bits import Evidence, compare_bits, evidence, fixture_id
+from workbench.numerics.bits import compare_bits
 from workbench.numerics.candidates import load_callable
 from workbench.numerics.check_cases import CANDIDATES, Case, Draw, Truth
 from workbench.numerics.contract import Judgement, Operand, contract

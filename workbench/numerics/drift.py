@@ -15,7 +15,7 @@ import torch
 
 from workbench._result import Result
 from workbench.errors import InputError
-from workbench.numerics.bits import Evidence, evidence, raw_bits
+from workbench.evidence import Evidence, evidence, raw_bits
 from workbench.numerics.exact import exact_linear
 from workbench.numerics.ulp import ulp
 from workbench.ops.precision import full_fp32

@@ -15,7 +15,8 @@ import torch
 
 from workbench._result import Result, html_table
 from workbench.errors import InputError
-from workbench.numerics.bits import Evidence, compare_bits, evidence, hex_bits, raw_bits
+from workbench.evidence import Evidence, evidence, hex_bits, raw_bits
+from workbench.numerics.bits import compare_bits
 from workbench.numerics.transforms import RELATIONS, TRANSFORMS, Bench, Case, cases, take
 
 SIZES = (1, 2, 4, 7, 8, 16, 17, 33, 64, 65, 129, 255, 256, 257, 300)
