@@ -13,7 +13,7 @@ import pytest
 
 from workbench import cli, errors
 from workbench import doctor as doctor_module
-from workbench._result import Result
+from workbench._result import JsonText, Result, json_text
 from workbench.commands.arguments import parse_ints
 
 CACHE = os.environ.get("WORKBENCH_CACHE")
@@ -514,6 +514,12 @@ def test_light_commands_import_no_torch(args, tmp_path):
     )
     assert done.stderr.split()[-2] == "light", done.stderr
     assert done.stdout
+
+
+def test_json_that_is_written_already_goes_in_as_it_is():
+    deep = "[" * 5000 + "]" * 5000  # json.dumps gives up at a fifth of it
+    found = json_text({"tree": JsonText(deep), "list": [JsonText("[1]"), "[1]"], "x": float("nan")})
+    assert found == f'{{"tree": {deep}, "list": [[1], "[1]"], "x": "nan"}}'
 
 
 def test_progress_goes_to_a_terminal_only(run, monkeypatch):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import os
 import sys
 import traceback
@@ -22,7 +21,7 @@ import click
 
 from . import __version__
 from . import doctor as doctor_
-from ._result import Result, jsonable
+from ._result import json_text
 from .build.config import DEFAULT_ARCH
 from .commands.arguments import (
     BACKENDS,
@@ -52,8 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     code = outcome.code if isinstance(outcome, Outcome) else int(outcome or 0)
     try:
         if as_json and isinstance(outcome, Outcome):
-            data = outcome.data.to_dict() if isinstance(outcome.data, Result) else outcome.data
-            print(json.dumps(jsonable(data), allow_nan=False), flush=True)
+            print(json_text(outcome.data), flush=True)
         elif isinstance(outcome, Outcome) and error:
             print(f"workbench: {outcome.text}", file=sys.stderr, flush=True)
         elif isinstance(outcome, Outcome):
