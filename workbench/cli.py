@@ -37,7 +37,11 @@ from .commands.arguments import (
     progress,
 )
 from .commands.check import check
+from .commands.classes import classes
 from .commands.invariance import invariance
+from .commands.mutations import mutations
+from .commands.reveal import reveal
+from .commands.tolerance import tolerance
 from .errors import ConfigError, InputError, MissingError, WorkbenchError
 
 
@@ -348,8 +352,8 @@ def lab(folder: str | None, port: int | None, no_browser: bool, dry_run: bool) -
     return Outcome(found, str(found), FAILED if found.exit_code else OK)
 
 
-cli.add_command(check)
-cli.add_command(invariance)
+for _command in (reveal, classes, check, invariance, tolerance, mutations):
+    cli.add_command(_command)
 
 
 @cli.group(no_args_is_help=False)

@@ -9,16 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from workbench.errors import ConfigError, InputError
-from workbench.orders.tree import (
-    Nested,
-    ReductionTree,
-    adjacent_pairs,
-    by_levels,
-    joined,
-    paired,
-    sequential,
-)
+from workbench.orders.builder import Builder
+from workbench.orders.nested import Nested
+from workbench.orders.tree import ReductionTree
 
 _FP32_BYTES = 4
 
@@ -58,41 +54,68 @@ def reduce_sum_order(
         [[[0, 2], 4], [1, 3]]
     """
     terms: list[Nested] = list(range(items)) if isinstance(items, int) else list(items)
+    build = Builder(len(terms))
+    root = add_reduce_sum(build, np.arange(len(terms))[None], method, lanes, tail_apart)
+    return build.tree(root).filled(terms)
+
+
+def add_reduce_sum(
+    build: Builder, terms: np.ndarray, method: int, lanes: int = 64, tail_apart: bool = False
+) -> np.ndarray:
+    """`ReduceSum` of each row of node ids `terms` [B, m]; the ids of the B results.
+
+    See `reduce_sum_order` for the methods and the errors.
+    """
     if method not in (1, 2, 3):
         raise InputError(f"ReduceSum has the methods 1, 2 and 3; got {method!r}")
     if lanes < 2:
         raise InputError(f"a repeat has at least 2 lanes; got {lanes}. fp32 has 64, fp16 128")
-    if not terms:
+    count = terms.shape[1]
+    if not count:
         raise InputError("ReduceSum over 0 elements does nothing and has no order; give n >= 1")
-    whole = len(terms) - len(terms) % lanes
-    if tail_apart and 0 < whole < len(terms):
-        body = reduce_sum_order(method, terms[:whole], lanes)
-        return paired(body, reduce_sum_order(method, terms[whole:], lanes))
+    whole = count - count % lanes
+    if tail_apart and 0 < whole < count:
+        body = add_reduce_sum(build, terms[:, :whole], method, lanes)
+        tail = add_reduce_sum(build, terms[:, whole:], method, lanes)
+        return build.add(np.stack([body, tail], axis=-1))
     if method == 1:
-        return sequential(adjacent_pairs(r) for r in _repeats(terms, lanes))
+        return build.chain(_repeats(build, terms, lanes))
     if method == 2:
-        return by_levels(terms, lambda level: [adjacent_pairs(r) for r in _repeats(level, lanes)])
-    return adjacent_pairs(_folded(_repeats(terms, lanes)))
+        return build.levels(terms, lambda level: _repeats(build, level, lanes))
+    return build.pairs(_folded(build, terms, lanes))
 
 
-def _repeats(items: list[Nested], lanes: int) -> list[list[Nested]]:
-    return [items[i : i + lanes] for i in range(0, len(items), lanes)]
+def _repeats(build: Builder, terms: np.ndarray, lanes: int) -> np.ndarray:
+    """The result of each repeat: adjacent pairs of its lanes; [B, repeats]."""
+    rows, count = terms.shape
+    whole = count - count % lanes
+    full = build.pairs(terms[:, :whole].reshape(-1, lanes)) if whole else terms[:, :0]
+    results = [full.reshape(rows, whole // lanes)]
+    if whole < count:
+        results.append(build.pairs(terms[:, whole:])[:, None])
+    return np.concatenate(results, axis=1)
 
 
-def _folded(repeats: list[list[Nested]]) -> list[Nested]:
+def _folded(build: Builder, terms: np.ndarray, lanes: int) -> np.ndarray:
     """Method 3's vector adds: one node a lane. A ragged last repeat folds its own lanes only."""
+    repeats = [terms[:, at : at + lanes] for at in range(0, terms.shape[1], lanes)]
     if len(repeats) > 4:
         raise InputError(
             f"method 3 folds at most 4 repeats and this sum has {len(repeats)}; the documents "
             "give it to sums of 256 to 1024 bytes only. Use method 2 above that"
         )
-    groups = [repeats] if len(repeats) < 4 else [repeats[:2], repeats[2:]]
-    lanes = range(len(repeats[0]))
-    halves = [[[r[i] for r in group if i < len(r)] for i in lanes] for group in groups]
-    return [
-        joined([sequential(half[i]) for half in halves if half[i]])  # (v0+v1)+v2, (v0+v1)+(v2+v3)
-        for i in lanes
-    ]
+    if len(repeats) == 4:  # (v0 + v1) + (v2 + v3)
+        repeats = [_vector_add(build, *repeats[:2]), _vector_add(build, *repeats[2:])]
+    total = repeats[0]
+    for other in repeats[1:]:  # (v0 + v1) + v2
+        total = _vector_add(build, total, other)
+    return total
+
+
+def _vector_add(build: Builder, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    both = min(left.shape[1], right.shape[1])
+    made = build.add(np.stack([left[:, :both], right[:, :both]], axis=-1))
+    return np.concatenate([made, left[:, both:]], axis=1)
 
 
 def lm_head_order(n: int, tile_length: int, arch: Any, method: int | None = None) -> ReductionTree:
@@ -110,13 +133,17 @@ def lm_head_order(n: int, tile_length: int, arch: Any, method: int | None = None
             f"got n={n} and tile_length={tile_length}; an order needs n >= 0 and a tile >= 1"
         )
     apart = bool(getattr(arch, "tail_apart", False))
-    tiles = []
-    for start in range(0, n, tile_length):
-        size = min(tile_length, n - start)
-        # Products are fp32 whatever the inputs are, so it is fp32 bytes that choose the method.
-        how = method if method is not None else arch.reduce_sum_method_count(size * _FP32_BYTES)
-        tiles.append(reduce_sum_order(how, range(start, start + size), tail_apart=apart))
-    return ReductionTree.from_nested(sequential(tiles) if tiles else [])
+    build, results = Builder(n), []
+    whole = n - n % tile_length
+    # All whole tiles are added alike, the ragged last one by its own size.
+    for terms in (np.arange(whole).reshape(-1, tile_length), np.arange(whole, n)[None]):
+        if terms.size:
+            # Products are fp32 whatever the inputs are, so fp32 bytes choose the method.
+            how = method
+            if how is None:
+                how = arch.reduce_sum_method_count(terms.shape[1] * _FP32_BYTES)
+            results.append(add_reduce_sum(build, terms, how, tail_apart=apart))
+    return build.tree(build.chain(np.concatenate(results)[None]) if results else None)
 
 
 def gemm_order(n: int, leaf_length: int) -> ReductionTree:
@@ -136,8 +163,13 @@ def gemm_order(n: int, leaf_length: int) -> ReductionTree:
         raise InputError(
             f"got n={n} and leaf_length={leaf_length}; an order needs n >= 0 and a leaf >= 1"
         )
-    leaves = [sequential(range(i, min(i + leaf_length, n))) for i in range(0, n, leaf_length)]
-    return ReductionTree.from_nested(adjacent_pairs(leaves) if leaves else [])
+    build, whole = Builder(n), n - n % leaf_length
+    leaves = [
+        build.chain(terms)
+        for terms in (np.arange(whole).reshape(-1, leaf_length), np.arange(whole, n)[None])
+        if terms.size
+    ]
+    return build.tree(build.pairs(np.concatenate(leaves)[None]) if leaves else None)
 
 
 # What the order of an operator depends on, besides n.
@@ -178,7 +210,14 @@ def declared_order(op: str, cfg: Any, n: int, method: int | None = None) -> Redu
         132
     """
     if op not in _DEPENDS:
-        raise ConfigError(f"no order is declared for {op!r}; declared ones: {', '.join(_DEPENDS)}")
+        hint = (
+            ". linear_logp runs lm_head over H and batch_invariant_logp over V: ask for each"
+            if op == "linear_logp"
+            else ""
+        )
+        raise ConfigError(
+            f"no order is declared for {op!r}; declared ones: {', '.join(_DEPENDS)}{hint}"
+        )
     *_, length = _DEPENDS[op]
     if hasattr(cfg, "constants") and getattr(cfg, length, None) is None:
         from workbench.build.config import spec

@@ -8,32 +8,56 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
-import operator
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, Union
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.errors import InputError, WorkbenchError
+from workbench.errors import InputError
+from workbench.orders.execute import Schedule, check_terms, chunk_rows, schedule
+from workbench.orders.layout import Layout
+from workbench.orders.nested import (
+    Nested,
+    adjacent_pairs,
+    by_levels,
+    joined,
+    paired,
+    parse,
+    parse_json,
+    sequential,
+    write_json,
+)
 
-# A leaf number, a finished tree, or a list of such things: one list is one node.
-Nested: TypeAlias = Union[int, "ReductionTree", Sequence["Nested"]]
+if TYPE_CHECKING:
+    from workbench.orders.compare import Difference
+    from workbench.orders.fold import FoldedTree
 
-_TOKEN = re.compile(r"\s*(\[|\]|,|[0-9]+)")
-_FLOATS = ("float16", "float32", "float64")
-_CHUNK_BYTES = 16 << 20  # working set of one chunk of rows in `sum`
+__all__ = [
+    "Nested",
+    "ReductionTree",
+    "adjacent_pairs",
+    "by_levels",
+    "joined",
+    "paired",
+    "sequential",
+]
+
+_MATRIX_BYTES = 2 << 30  # a matrix of all pairs that is larger is surely a mistake
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReductionTree:
     """An order in which the terms 0..n-1 are added. Immutable.
 
-    Build one with `from_nested`, `from_json` or `workbench.declared_order`. Leaves are numbered
-    0..n-1 in storage, inner nodes n.. with every child before its parent, so each pass over the
-    tree is a loop. Two trees are equal when they differ by the order of children only, since IEEE
-    addition commutes (bit for bit, NaN payloads aside: an order claims nothing about those).
+    Build one with `from_nested`, `from_json`, `from_arrays`, `workbench.declared_order` or
+    `workbench.orders.standard`. Leaves are numbered 0..n-1 in storage, inner nodes n.. with every
+    child before its parent, so each pass over the tree is a loop and the last node is the root.
+    Two trees are equal when they differ by the order of children only, since IEEE addition
+    commutes (bit for bit, NaN payloads aside: an order claims nothing about those).
+
+    A node with more than two children is a fused one: its children's exact sum, rounded once.
+    That is the model of an ideal fused adder (an assumption about hardware, not a promise of it).
 
     Attributes:
         leaves: Number of terms n; 0 for the empty sum, which is +0.
@@ -70,41 +94,68 @@ class ReductionTree:
             >>> ReductionTree.from_nested([[0, 1], 2]).height
             2
         """
-        leaf_nodes: list[int] = []  # term numbers in the order met
-        inner: list[list[int]] = []  # children; ~k is the k-th leaf met, k the k-th inner node
-        # A frame is an iterator over a list and the children collected from it so far.
-        frames: list[tuple] = [(iter((nested,)), [])]
-        while True:
-            iterator, collected = frames[-1]
-            item = next(iterator, _END)
-            if isinstance(item, ReductionTree):
-                item = item.to_nested()
-            if item is _END:
-                frames.pop()
-                if not frames:
-                    break
-                if not collected:
-                    if len(frames) == 1:  # the outermost list is empty: the empty sum
-                        break
-                    raise InputError(
-                        "the nested lists hold an empty list inside another; every node needs at "
-                        "least one term. Leave the empty list out"
-                    )
-                if len(collected) == 1:
-                    frames[-1][1].append(collected[0])
-                else:
-                    inner.append(collected)
-                    frames[-1][1].append(len(inner) - 1)
-            elif isinstance(item, (list, tuple, range)):
-                frames.append((iter(item), []))
-            else:
-                leaf_nodes.append(_term_number(item))
-                collected.append(~(len(leaf_nodes) - 1))
-        n = len(leaf_nodes)
-        _check_terms(leaf_nodes)
-        flat = [leaf_nodes[~c] if c < 0 else n + c for node in inner for c in node]
-        sizes = [0, *(len(node) for node in inner)]
-        return cls(n, np.array(flat, np.int64), np.cumsum(sizes, dtype=np.int64))
+        return cls(*parse(nested))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        children: Sequence[int] | np.ndarray,
+        offsets: Sequence[int] | np.ndarray,
+        leaves: int | None = None,
+    ) -> ReductionTree:
+        """The tree of arrays as this class stores them, checked and copied.
+
+        Args:
+            children: Ids of the children of all inner nodes, one node after another. Leaves are
+                0..n-1, inner nodes n.. in the order given, each after its children.
+            offsets: Where each inner node starts in `children`, and the end: [inner + 1].
+            leaves: Number of terms n. None works it out; only 0 (the empty sum) has to be said.
+
+        Raises:
+            InputError: Not one tree: a node is missing, used twice or before it is made, or has
+                fewer than two children.
+
+        Example:
+            >>> ReductionTree.from_arrays([0, 1, 3, 2], [0, 2, 4]).to_json()
+            '[[0,1],2]'
+        """
+        flat, starts = _ids(children, "children"), _ids(offsets, "offsets")
+        if not len(starts) or starts[0] != 0 or starts[-1] != len(flat):
+            raise InputError(
+                f"offsets must go from 0 to the number of children ({len(flat)}); got "
+                f"{starts[:1].tolist()} … {starts[-1:].tolist()}. Write [0] for a tree of one term"
+            )
+        inner = len(starts) - 1
+        few = np.flatnonzero(np.diff(starts) < 2)
+        if len(few):
+            raise InputError(
+                f"inner node {few[0]} has {np.diff(starts)[few[0]]} children; a node adds at least "
+                "two. Leave out nodes that add nothing"
+            )
+        n = len(flat) - inner + 1
+        if leaves is not None and leaves != n:
+            if inner or leaves != 0:
+                raise InputError(
+                    f"{inner} inner nodes with {len(flat)} children make a tree of {n} leaves; got "
+                    f"leaves={leaves}. Leave `leaves` out"
+                )
+            n = 0
+        if not inner:
+            return cls(n, flat, starts)
+        used = np.bincount(flat[(flat >= 0) & (flat < n + inner - 1)], minlength=n + inner - 1)
+        odd = np.flatnonzero(used != 1)
+        if len(odd):
+            raise InputError(
+                f"each of the nodes 0..{n + inner - 2} is the child of one node, and the last one "
+                f"is the root; node {odd[0]} is a child {used[odd[0]]} times. Number leaves "
+                f"0..{n - 1} and inner nodes from {n}"
+            )
+        late = np.flatnonzero(flat >= n + np.repeat(np.arange(inner), np.diff(starts)))
+        if len(late):
+            raise InputError(
+                f"node {flat[late[0]]} is used before it is made; list children before parents"
+            )
+        return cls(n, flat, starts)
 
     def to_nested(self, first: int = 0) -> list | int:
         """Nested lists of term numbers, children in stored order. `[]` for the empty sum.
@@ -117,9 +168,18 @@ class ReductionTree:
             >>> ReductionTree.from_nested([pair.to_nested(2), pair]).to_json()
             '[[2,3],[0,1]]'
         """
-        if not self.leaves:
-            return []
-        parts: list = list(range(first, first + self.leaves))
+        return self.filled(range(first, first + self.leaves)) if self.leaves else []
+
+    def filled(self, items: Iterable[Any]) -> Any:
+        """Nested lists with the k-th of `items` in the place of term k.
+
+        Example:
+            >>> ReductionTree.from_nested([[0, 1], 2]).filled("abc")
+            [['a', 'b'], 'c']
+        """
+        parts = list(items)
+        if len(parts) != self.leaves or not parts:
+            raise InputError(f"got {len(parts)} items for a tree of {self.leaves} terms")
         for node in self._nodes():
             parts.append([parts[c] for c in node])
         return parts[-1]
@@ -135,57 +195,18 @@ class ReductionTree:
             >>> ReductionTree.from_json("[[0,1],2]").to_json()
             '[[0,1],2]'
         """
-        stack: list[list] = [[]]  # stack[0] collects the one outermost value
-        at, end, before = 0, len(text.rstrip()), ","
-        while at < end:
-            match = _TOKEN.match(text, at)
-            token = match.group(1) if match else "?"
-            if token == "[" or token.isdecimal():
-                fits = before in "[,"
-            elif token == "]":
-                fits = len(stack) > 1 and before != ","
-            else:
-                fits = token == "," and len(stack) > 1 and before not in "[,"
-            if not match or not fits:
-                raise InputError(
-                    f"a tree is nested lists of term numbers like [[0,1],2]; character {at} of "
-                    f"the text does not fit: {text[at : at + 10]!r}. Write trees with `to_json`"
-                )
-            at, before = match.end(), token
-            if token == "[":
-                stack.append([])
-            elif token == "]":
-                done = stack.pop()
-                stack[-1].append(done)
-            elif token != ",":
-                stack[-1].append(int(token))
-        if len(stack) != 1 or not stack[0]:
-            raise InputError(
-                "a tree is nested lists of term numbers like [[0,1],2]; this text is "
-                f"{'cut off' if stack[0] or len(stack) > 1 else 'empty'}: {text[:40]!r}"
-            )
-        return cls.from_nested(stack[0][0])
+        return cls.from_nested(parse_json(text))
 
-    def to_json(self) -> str:
-        """Nested lists of term numbers as JSON text, e.g. `[[0,1],2]`; any depth."""
+    def to_json(self, node: int | None = None, limit: int | None = None) -> str:
+        """Nested lists of term numbers as JSON text, e.g. `[[0,1],2]`; any depth.
+
+        Args:
+            node: Write the subtree of this node only; None for the whole tree.
+            limit: Cut the text after about so many characters and end it in " …" (no JSON then).
+        """
         if not self.leaves:
             return "[]"
-        out: list[str] = []
-        todo: list = [self._root]  # node ids, and finished pieces of text
-        n, nodes = self.leaves, self._nodes()
-        while todo:
-            item = todo.pop()
-            if isinstance(item, str):
-                out.append(item)
-            elif item < n:
-                out.append(str(item))
-            else:
-                todo.append("]")
-                for i, child in enumerate(reversed(nodes[item - n])):
-                    todo += [","] if i else []
-                    todo.append(child)
-                out.append("[")
-        return "".join(out)
+        return write_json(self.leaves, self._nodes(), self._root if node is None else node, limit)
 
     def __reduce__(self):
         return type(self), (self.leaves, np.array(self.children), np.array(self.offsets))
@@ -206,7 +227,7 @@ class ReductionTree:
     @property
     def height(self) -> int:
         """Edges on the longest path from a leaf to the root; 0 for one leaf."""
-        return int(self.depths().max(initial=0))
+        return int(self._layout.heights.max(initial=0))
 
     @property
     def arity(self) -> int:
@@ -215,7 +236,73 @@ class ReductionTree:
 
     def depths(self) -> np.ndarray:
         """Edges from each leaf to the root: int64 [n]. A term is rounded that many times."""
-        return self._depths.copy()
+        return self._layout.depths[: self.leaves].copy()
+
+    def parents(self) -> np.ndarray:
+        """The parent of each node, -1 for the root: int64 [leaves + inner].
+
+        Example:
+            >>> ReductionTree.from_nested([[0, 1], 2]).parents().tolist()
+            [3, 3, 4, 4, -1]
+        """
+        return self._layout.parents.copy()
+
+    def sizes(self) -> np.ndarray:
+        """The number of leaves below each node, 1 for a leaf: int64 [leaves + inner].
+
+        Example:
+            >>> ReductionTree.from_nested([[0, 1], 2]).sizes().tolist()
+            [1, 1, 1, 2, 3]
+        """
+        return self._layout.sizes.copy()
+
+    def lca_sizes(self, i: np.ndarray | int, j: np.ndarray | int) -> np.ndarray:
+        """l(i, j): the number of terms in the first partial sum that holds both i and j.
+
+        Args:
+            i, j: Term numbers 0..n-1, of any shapes that go together.
+
+        Returns:
+            int64 of their common shape: 1 where i = j, n where they meet in the last addition.
+
+        Raises:
+            InputError: A term number is out of range or no integer.
+
+        Example:
+            >>> ReductionTree.from_nested([[0, 1], 2]).lca_sizes([0, 0, 0], [0, 1, 2]).tolist()
+            [1, 2, 3]
+        """
+        i, j = (_ids(x, "term numbers") for x in (i, j))
+        for x in (i, j):
+            if x.size and (x.min() < 0 or x.max() >= self.leaves):
+                raise InputError(
+                    f"term numbers run from {x.min()} to {x.max()}; this tree has the terms "
+                    f"0..{self.leaves - 1}"
+                )
+        return self._layout.lca_sizes(*np.broadcast_arrays(i, j))
+
+    def lca_matrix(self) -> np.ndarray:
+        """l(i, j) of all pairs of terms: int32 [n, n], 1 on the diagonal. See `lca_sizes`.
+
+        Raises:
+            InputError: n is so large that the matrix would take more than 2 GiB.
+
+        Example:
+            >>> ReductionTree.from_nested([[0, 1], 2]).lca_matrix().tolist()
+            [[1, 2, 3], [2, 1, 3], [3, 3, 1]]
+        """
+        n = self.leaves
+        if 4 * n * n > _MATRIX_BYTES:
+            raise InputError(
+                f"the matrix of all pairs of {n:,} terms takes {4 * n * n / 2**30:,.0f} GiB; at "
+                f"most {_MATRIX_BYTES >> 30} are made. Ask `lca_sizes` for the pairs you need"
+            )
+        matrix = np.ones((n, n), np.int32)
+        place, meet = self._layout.starts, self._layout.sizes[self._layout.gaps]
+        for t in range(n - 1):  # leaves in the order of the tree: running maxima of the meetings
+            np.maximum.accumulate(meet[t:], out=matrix[t, t + 1 :])
+            matrix[t + 1 :, t] = matrix[t, t + 1 :]
+        return matrix[np.ix_(place[:n], place[:n])]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ReductionTree):
@@ -235,29 +322,89 @@ class ReductionTree:
         return [flat[a:b] for a, b in itertools.pairwise(at)]
 
     @functools.cached_property
+    def _layout(self) -> Layout:
+        return Layout(self.leaves, self.children, self.offsets)
+
+    @functools.cached_property
     def _digest(self) -> bytes:
         # Children sorted by digest make the hash independent of their order. The tag and the
         # fixed width of a digest keep a leaf, a node and the number of children apart.
         sha = hashlib.sha256
         digests = [sha(b"leaf" + i.to_bytes(8, "little")).digest() for i in range(self.leaves)]
         for node in self._nodes():
-            digests.append(sha(b"node" + b"".join(sorted(digests[c] for c in node))).digest())
+            if len(node) == 2:
+                a, b = digests[node[0]], digests[node[1]]
+                below = a + b if a < b else b + a
+            else:
+                below = b"".join(sorted([digests[c] for c in node]))
+            digests.append(sha(b"node" + below).digest())
         return digests[-1] if digests else sha(b"empty").digest()
 
-    @functools.cached_property
-    def _depths(self) -> np.ndarray:
-        n, nodes = self.leaves, self._nodes()
-        depth = [0] * (n + len(nodes))
-        for k in range(len(nodes) - 1, -1, -1):  # parents before children
-            below = depth[n + k] + 1
-            for child in nodes[k]:
-                depth[child] = below
-        return np.array(depth[:n], np.int64)
+    # ---------------------------------------------------------------- the same order otherwise
+
+    def permuted(self, order: Sequence[int] | np.ndarray) -> ReductionTree:
+        """The tree that adds term `order[k]` where this one adds term k.
+
+        So `tree.permuted(order).sum(terms)` is `tree.sum(terms[:, order])`.
+
+        Raises:
+            InputError: `order` is no permutation of 0..n-1.
+
+        Example:
+            >>> ReductionTree.from_nested([[0, 1], 2]).permuted([2, 0, 1]).to_json()
+            '[[2,0],1]'
+        """
+        order = _ids(order, "order")
+        if order.shape != (self.leaves,) or (np.sort(order) != np.arange(self.leaves)).any():
+            raise InputError(
+                f"order must hold each of 0..{self.leaves - 1} once; got {order.size} numbers that "
+                "do not. numpy.random.default_rng(0).permutation(n) makes one"
+            )
+        inner = np.arange(self.leaves, self._layout.total)
+        return ReductionTree(
+            self.leaves, np.concatenate([order, inner])[self.children], np.array(self.offsets)
+        )
+
+    def sorted(self) -> ReductionTree:
+        """The same tree with the children of each node in ascending order of their least terms.
+
+        Equal trees have the same sorted nested lists.
+
+        Example:
+            >>> ReductionTree.from_nested([[3, 2], [1, 0]]).sorted().to_json()
+            '[[0,1],[2,3]]'
+        """
+        layout = self._layout
+        if not layout.inner:
+            return self
+        by = np.lexsort((layout.least[self.children], layout.owner))
+        return ReductionTree(self.leaves, self.children[by], np.array(self.offsets))
+
+    def fold(self) -> FoldedTree:
+        """The tree with equal subtrees (up to a shift of term numbers) held once; see
+        `workbench.orders.fold.FoldedTree`."""
+        from workbench.orders.fold import fold
+
+        return fold(self)
+
+    def diff(self, other: ReductionTree) -> Difference:
+        """Where this order first differs from another; see `workbench.orders.compare`."""
+        from workbench.orders.compare import compare
+
+        return compare(self, other)
 
     # ---------------------------------------------------------------- execution
 
-    def sum(self, terms: np.ndarray) -> np.ndarray:
+    @functools.cached_property
+    def _schedule(self) -> Schedule:
+        return schedule(self._layout)
+
+    def sum(self, terms: Any) -> np.ndarray:
         """Add `terms` in exactly this order, every node rounded to the dtype of the terms.
+
+        A node with two children is an IEEE addition. One with more is the exact sum of the
+        children's values rounded once, to nearest even, with signed zeros, infinities and NaN as
+        `workbench.orders.fused.fused_sum` says. (A model: real fused adders may truncate.)
 
         Args:
             terms: float16, float32 or float64, [R, n] or [n]; rows are independent sums.
@@ -266,8 +413,7 @@ class ReductionTree:
             [R] (or a scalar array for [n]), same dtype. The empty sum is +0.
 
         Raises:
-            InputError: Wrong shape or dtype, or a node with more than two children: what a fused
-                node rounds is not defined yet, so there is no exact answer to give.
+            InputError: Wrong shape or dtype.
             WorkbenchError: This thread flushes subnormals to zero, which changes bits.
 
         Example:
@@ -277,162 +423,52 @@ class ReductionTree:
             array([1.], dtype=float32)
             >>> ReductionTree.from_nested([[0, 2], [1, 3]]).sum(terms)
             array([2.], dtype=float32)
+            >>> ReductionTree.from_nested([0, 1, 2, 3]).sum(terms)  # one fused node
+            array([2.], dtype=float32)
         """
-        terms = np.asarray(terms)
-        if terms.dtype.name not in _FLOATS:
-            raise InputError(
-                f"terms have dtype {terms.dtype.name}; wanted one of {', '.join(_FLOATS)}. "
-                "Convert them first: every node is rounded to that dtype"
-            )
-        if terms.ndim not in (1, 2) or terms.shape[-1] != self.leaves:
-            raise InputError(
-                f"terms have shape {list(terms.shape)}; this tree adds [R, {self.leaves}]. "
-                "Give one row per sum, or take the order for another n"
-            )
-        if self.arity > 2:
-            raise InputError(
-                f"this tree has a node with {self.arity} children and `sum` executes binary nodes "
-                "only: what a fused node rounds is not defined. Write it as binary nodes"
-            )
-        _refuse_flush()
+        terms = check_terms(terms, self.leaves)
         rows = np.atleast_2d(terms)
         total = np.zeros(len(rows), terms.dtype)
-        if self.leaves and len(rows):
-            inner = len(self.offsets) - 1
-            step = max(1, _CHUNK_BYTES // ((self.leaves + inner) * terms.dtype.itemsize))
-            step = min(step, len(rows))
-            steps, root = self._schedule
-            values = np.empty((self.leaves + inner, step), terms.dtype)
-            with np.errstate(all="ignore"):  # Inf and NaN are results like any other
-                for start in range(0, len(rows), step):
-                    chunk = rows[start : start + step]
-                    part = values[:, : len(chunk)]
-                    part[: self.leaves] = chunk.T
-                    for low, high, left, right in steps:
-                        np.add(part[left], part[right], out=part[low:high])
-                    total[start : start + step] = part[root]
+        if self.leaves:
+            step = chunk_rows(self._layout.total, terms.dtype.itemsize)
+            root = int(self._schedule.slot[self._root])
+            for start in range(0, len(rows), step):
+                values = self._schedule.run(rows[start : start + step])
+                total[start : start + step] = values[root]
         return total if terms.ndim == 2 else total[0]
 
-    @functools.cached_property
-    def _schedule(self) -> tuple[list[tuple], int]:
-        """Inner nodes renumbered level by level, so that one vector addition does a level."""
-        n, nodes = self.leaves, self._nodes()
-        level = [0] * (n + len(nodes))
-        for k, node in enumerate(nodes):
-            level[n + k] = 1 + max(level[c] for c in node)
-        levels = np.array(level[n:], np.int64)
-        order = np.argsort(levels, kind="stable")
-        slot = np.arange(n + len(nodes))
-        slot[n + order] = n + np.arange(len(nodes))
-        pairs = slot[self.children.reshape(-1, 2)[order]]
-        steps, done = [], 0
-        for size in np.bincount(levels)[1:].tolist() if len(nodes) else []:
-            left, right = pairs[done : done + size].T
-            steps.append((n + done, n + done + size, _as_slice(left), _as_slice(right)))
-            done += size
-        return steps, int(slot[self._root])
+    def partial_sums(self, terms: Any) -> np.ndarray:
+        """The value of every inner node, rounded as in `sum`; the last one is the sum itself.
+
+        All rows are held at once: give as many as [R, leaves + inner] fits in memory for.
+
+        Args:
+            terms: float16, float32 or float64, [R, n] or [n].
+
+        Returns:
+            [R, inner] (or [inner] for [n]), same dtype, nodes as in `offsets`.
+
+        Raises:
+            InputError: Wrong shape or dtype.
+            WorkbenchError: This thread flushes subnormals to zero.
+
+        Example:
+            >>> import numpy as np
+            >>> terms = np.array([[1e8, 1, -1e8]], np.float32)
+            >>> ReductionTree.from_nested([[0, 1], 2]).partial_sums(terms).tolist()
+            [[100000000.0, 0.0]]
+        """
+        terms = check_terms(terms, self.leaves)
+        if not self.leaves:
+            return np.zeros((*terms.shape[:-1], 0), terms.dtype)
+        values = self._schedule.run(np.atleast_2d(terms))
+        found = np.ascontiguousarray(values[self._schedule.slot[self.leaves :]].T)
+        return found if terms.ndim == 2 else found[0]
 
 
-_END = object()
-
-
-def _term_number(item: object) -> int:
-    try:
-        if isinstance(item, (bool, np.bool_)):
-            raise TypeError
-        return operator.index(item)  # type: ignore[arg-type]
-    except TypeError:
-        raise InputError(
-            f"a tree holds term numbers and lists of them; got {item!r} of type "
-            f"{type(item).__name__}. Write (x0 + x1) + x2 as [[0, 1], 2]"
-        ) from None
-
-
-def _check_terms(numbers: list[int]) -> None:
-    n = len(numbers)
-    seen = set(numbers)
-    if len(seen) == n and (not n or (min(seen) == 0 and max(seen) == n - 1)):
-        return
-    bad = sorted(i for i in seen if not 0 <= i < n)
-    missing = next((i for i in range(n) if i not in seen), None)
-    raise InputError(
-        f"a tree of {n} leaves holds each of the terms 0..{n - 1} once; "
-        + (f"number {bad[0]} is out of range" if bad else "a term is repeated")
-        + f" and term {missing} is missing. Number the terms from 0 without gaps"
-    )
-
-
-def _as_slice(index: np.ndarray) -> np.ndarray | slice:
-    """`index` as a slice where its steps are equal: a view, not a gathered copy."""
-    if len(index) == 1:
-        return slice(int(index[0]), int(index[0]) + 1)
-    step = int(index[1] - index[0])
-    if step > 0 and (np.diff(index) == step).all():
-        return slice(int(index[0]), int(index[-1]) + 1, step)
-    return index
-
-
-def _refuse_flush() -> None:
-    # torch.set_flush_denormal(True) acts on this thread, numpy included.
-    tiny = np.full(1, 2.0**-149, np.float32)
-    if (tiny + tiny)[0] == 0:
-        raise WorkbenchError(
-            "this thread flushes subnormal numbers to zero, and an exact sum keeps them. "
-            "Call torch.set_flush_denormal(False) first"
-        )
-
-
-# -------------------------------------------------------------------- composition
-
-
-def sequential(items: Iterable[Nested]) -> Nested:
-    """`items` added from left to right: ((a + b) + c) + d.
-
-    Args:
-        items: Term numbers, nested lists or trees; at least one.
-
-    Example:
-        >>> sequential(range(4))
-        [[[0, 1], 2], 3]
-    """
-    return _not_empty(functools.reduce(paired, items, None))
-
-
-def adjacent_pairs(items: Iterable[Nested]) -> Nested:
-    """`items` added as neighbours, then the results as neighbours, until one remains.
-
-    An odd last item is passed on to the next level as it is. A full power of two gives the
-    balanced tree of one `ReduceSum` repeat (not a halving tree, which adds i and i + n/2).
-
-    Args:
-        items: Term numbers, nested lists or trees; at least one.
-
-    Example:
-        >>> adjacent_pairs(range(5))
-        [[[0, 1], [2, 3]], 4]
-    """
-    return by_levels(
-        items, lambda level: [joined(level[i : i + 2]) for i in range(0, len(level), 2)]
-    )
-
-
-def by_levels(items: Iterable[Nested], once: Callable[[list], list]) -> Nested:
-    """Apply `once`, which shortens a list of nodes, until one node remains."""
-    level = list(items)
-    while len(level) > 1:
-        level = once(level)
-    return _not_empty(level[0] if level else None)
-
-
-def paired(left: Nested | None, right: Nested) -> Nested:
-    return right if left is None else [left, right]
-
-
-def joined(items: list[Nested]) -> Nested:
-    return items[0] if len(items) == 1 else items
-
-
-def _not_empty(nested: Nested | None) -> Nested:
-    if nested is None:
-        raise InputError("there is nothing to add: give at least one term, leaf or subtree")
-    return nested
+def _ids(numbers: Any, name: str) -> np.ndarray:
+    """An int64 copy of whole numbers."""
+    found = np.asarray(numbers)
+    if found.size and not np.issubdtype(found.dtype, np.integer):
+        raise InputError(f"{name} must be whole numbers; got dtype {found.dtype.name}")
+    return np.array(found, np.int64)

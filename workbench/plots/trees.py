@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from workbench.orders import ReductionTree
 from workbench.plots import style
 
+_POINTS = 1000  # of a panel's side, about: lines that agree to a point are drawn once
 _FOLD = 64  # subtrees drawn as one triangle each, at most, where a tree is balanced below
 
 
@@ -146,16 +147,10 @@ def _lay_out(tree: ReductionTree) -> _Drawing:
         tree.children[a:b].tolist()
         for a, b in zip(tree.offsets[:-1].tolist(), tree.offsets[1:].tolist(), strict=True)
     ]
-    total = n + inner
-    size, height, first = [1] * n, [0] * n, list(range(n))
-    for node in kids:  # children stand before their parent
-        size.append(sum(size[c] for c in node))
-        height.append(1 + max(height[c] for c in node))
-        first.append(min(first[c] for c in node))
-    depth = [0] * total
-    for k in range(inner - 1, -1, -1):
-        for child in kids[k]:
-            depth[child] = depth[n + k] + 1
+    total, layout = n + inner, tree._layout
+    size, height, first, depth = (
+        found.tolist() for found in (layout.sizes, layout.heights, layout.least, layout.depths)
+    )
     limit = n // _FOLD
     # Terms are placed in the order of the tree, so that lines never cross.
     x = [0.0] * total
@@ -174,10 +169,17 @@ def _lay_out(tree: ReductionTree) -> _Drawing:
             continue
         shown.append(node)
         stack += sorted(kids[node - n], key=lambda c: first[c], reverse=True)
+    fine, drawn = (_POINTS / n, _POINTS / max(height[-1], 1)), set()
     for node in sorted(shown):
         at = [x[c] for c in kids[node - n]]
-        x[node] = (min(at) + max(at)) / 2
-        drawing.lines.append([(min(at), height[node]), (max(at), height[node])])
+        low, high = min(at), max(at)
+        x[node] = (low + high) / 2
+        # A deep tree has more lines than there are points to tell them apart.
+        mark = (round(low * fine[0]), round(high * fine[0]), round(height[node] * fine[1]))
+        if mark in drawn:
+            continue
+        drawn.add(mark)
+        drawing.lines.append([(low, height[node]), (high, height[node])])
         for child in kids[node - n]:
             drawing.lines.append([(x[child], height[child]), (x[child], height[node])])
     # The path of the deepest term, from the top down to where it is folded.

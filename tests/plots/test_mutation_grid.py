@@ -1,0 +1,39 @@
+"""The figure of mutations against gates: every result is in it, with the right mark."""
+
+from __future__ import annotations
+
+import pytest
+from plots.test_plots import assert_inside, texts
+
+from workbench.numerics.mutation_table import mutation_table
+from workbench.numerics.standards import STANDARDS
+from workbench.plots.mutations import _cell, _percent, mutation_grid
+
+
+@pytest.fixture(scope="module")
+def table():
+    return mutation_table((2, 90, 8), ["fp32", "bf16"], tile=32)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_every_result_is_in_the_figure(table, dtype):
+    heads = {name: standard.short for name, standard in STANDARDS.items()}
+    figure = mutation_grid(table, dtype, heads, split=5)
+    assert_inside(figure)
+    seen = texts(figure)
+    for row in table.of(dtype):
+        assert (row.name.replace("_", " ") in seen) == (row.changed is not None)
+    assert all(head.replace("_", " ") in seen for head in heads.values())
+    assert "no hardware" in seen and figure.get_suptitle().startswith(f"{dtype}: of ")
+    (axes,) = figure.axes
+    shown = [r for r in table.of(dtype) if r.changed is not None]
+    assert len(axes.patches) == len(shown) * len(table.gates)
+
+
+def test_marks(table):
+    row = table.row("nan_in_one", "fp32")
+    assert _cell(row["running"], 16)[1] == "6"  # 1 of 16 outputs
+    assert _cell(row["cosine"], 16)[1] == "✕"
+    assert _cell(table.row("correct", "fp32")["cosine"], 16)[1] == "·"
+    assert _cell(None, 16)[1] == ""
+    assert [_percent(s) for s in (1.0, 0.994, 0.5, 0.01, 0.001)] == ["100", "99", "50", "1", "0.1"]

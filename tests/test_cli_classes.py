@@ -1,0 +1,67 @@
+"""`workbench classes` on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from workbench import cli
+
+
+@pytest.fixture
+def run(capfd):
+    def call(*args):
+        capfd.readouterr()
+        code = cli.main(["classes", *args])
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err
+        return code, json.loads(out) if "--json" in args else out, err
+
+    return call
+
+
+def test_classes_of_a_grid(run):
+    code, found, _ = run(
+        *("--tile", "64:256:x2", "--max-blocks", "1,3", "--arch", "dav-2201,dav-3510"),
+        *("--n", "256", "--backend", "twin", "--json"),
+    )
+    assert code == 0 and found["passed"]
+    assert sum(len(one["configs"]) for one in found["classes"]) == 12
+    assert {"hash", "configs"} <= set(found["classes"][0])
+    assert found["failed"] == []
+
+
+def test_names_of_values_and_the_text(run):
+    code, out, _ = run(
+        *("--tile", "64", "-D", "SCHEDULE=output,weight_stationary", "--n", "64"),
+        *("--backend", "twin", "--order", "declared"),
+    )
+    assert code == 0 and "schedule output, weight_stationary" in out
+
+
+def test_one_that_cannot_be_built_is_exit_1(run):
+    code, out, _ = run("--tile", "64,100", "--n", "64", "--backend", "twin", "--order", "declared")
+    assert code == 1 and "multiple of 64" in out and "class=A" in out
+
+
+def test_false_equals_are_counted(run):
+    code, found, _ = run("--random", "5", "--n", "300", "--backend", "twin", "--json")
+    assert code == 0 and found["pairs"] == 10
+    assert found["counts"]["order and bits"][0] == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--random", "5", "--tile", "64"), "drop the others"),
+        (("--tile", "a:b"), "not a list of whole numbers"),
+        (("-D", "ROWS"), "wanted NAME=LIST"),
+        (("--tile", "64", "-D", "TILE_LENGTH=128"), "given twice"),
+        (("--arch", "dav-9999"), "dav-9999"),
+        (("-D", "LEAF_LENGTH=3"), "no constant leaf_length"),
+    ],
+)
+def test_wrong_usage(run, args, words):
+    code, _, err = run(*args)
+    assert code == 2 and words in err

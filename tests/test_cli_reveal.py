@@ -1,0 +1,135 @@
+"""`workbench reveal` on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from workbench import cli
+from workbench.build.config import KernelConfig
+from workbench.orders.declared import declared_order
+from workbench.orders.tree import ReductionTree
+
+MODULE = """
+import numpy as np
+def rows(terms):
+    return np.cumsum(terms, axis=1)[:, -1]
+def last(terms):
+    out = rows(terms)
+    out[-1] = np.cumsum(terms[-1, ::-1])[-1]
+    return out
+def mean(terms):
+    return terms.mean(1)
+"""
+
+
+@pytest.fixture
+def run(capfd, tmp_path, monkeypatch):
+    (tmp_path / "revealed_here.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def call(*args):
+        capfd.readouterr()
+        code = cli.main(["reveal", *args])
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err
+        return code, json.loads(out) if "--json" in args else out, err
+
+    return call
+
+
+def test_a_kernel_as_json(run):
+    code, found, _ = run(
+        *("lm_head", "--n", "150", "-D", "TILE_LENGTH=64", "--arch", "dav-3510"),
+        *("--backend", "twin", "--json"),
+    )
+    declared = declared_order("lm_head", KernelConfig(tile_length=64, arch="dav-3510"), 150)
+    assert code == 0 and found["declared"] == {
+        "hash": declared.hash,
+        "equal": True,
+        "difference": None,
+    }
+    assert (found["hash"], found["height"], found["leaves"]) == (
+        declared.hash,
+        declared.height,
+        150,
+    )
+    assert ReductionTree.from_nested(found["tree"]) == declared
+    assert found["probes"] > 149 and found["calls"] < found["probes"] and found["seconds"] > 0
+    assert found["evidence"]["arch"] == "dav-3510" and found["evidence"]["backend"] == "twin"
+
+
+def test_a_kernel_as_text(run):
+    code, out, _ = run("lm_head", "--n", "4096", "--backend", "twin")
+    assert code == 0 and "64 x [pairs of 64]" in out and "declared order: the same" in out
+    assert len(out) < 2000
+
+
+def test_an_order_that_is_not_the_declared_one_fails(run, monkeypatch):
+    monkeypatch.setattr(
+        "workbench.orders.declared.declared_order",
+        lambda op, config, n: declared_order("det_gemm", KernelConfig(leaf_length=128), n),
+    )
+    code, out, _ = run("lm_head", "--n", "40", "--backend", "twin")
+    assert code == 1 and "declared order: ANOTHER" in out
+
+
+def test_logp_is_revealed_by_triples(run):
+    code, found, _ = run("batch_invariant_logp", "--n", "70", "--backend", "twin", "--json")
+    assert code == 0 and found["declared"]["equal"] and found["leaves"] == 70
+
+
+def test_a_library_function_and_its_arithmetic(run):
+    code, found, _ = run(
+        *("torch.mv", "--n", "40", "--rows", "3", "--row", "2", "--arithmetic", "--json")
+    )
+    assert code == 0 and found["declared"] is None
+    assert found["shape"] == {"rows": 3, "row": 2} and found["arithmetic_probes"]["n"] == 40
+    assert sorted(found["arithmetic_probes"]) and found["backend"] is None
+
+
+def test_a_callable_of_the_current_folder_any_depth(run):
+    """A tree 2,999 levels deep, which Python's JSON encoder does not nest."""
+    code, found, _ = run("revealed_here:rows", "--n", "60", "--array", "numpy", "--json")
+    assert code == 0 and found["height"] == 59
+    code = cli.main(["reveal", "revealed_here:rows", "--n", "3000", "--json"])
+    assert code == 0
+
+
+def test_all_outputs_of_a_call(run):
+    code, found, _ = run("revealed_here:last", "--n", "40", "--rows", "5", "--all", "--json")
+    assert code == 0
+    assert [(g["outputs"], g["rows"]) for g in found["groups"]] == [(4, "0-3"), (1, "4")]
+    code, out, _ = run("revealed_here:last", "--n", "40", "--rows", "5", "--all")
+    assert code == 0 and "2 orders in one call of last" in out
+
+
+def test_what_is_no_sum_is_exit_1(run):
+    code, _, err = run("revealed_here:mean", "--n", "40")
+    assert code == 1 and "no mean" in err
+    code, _, err = run("revealed_here:last", "--n", "40")
+    assert code == 1 and "rows are not independent" in err
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("torch.mv",), "Missing option '--n'"),
+        (("torch.mv", "--n", "-1"), "--n"),
+        (("torch.prod", "--n", "4"), "is unknown"),
+        (("torch.mv", "--n", "4", "-D", "A=1"), "belong to a kernel"),
+        (("torch.mv", "--n", "4", "--arch", "dav-2201"), "belong to a kernel"),
+        (("torch.mv", "--n", "4", "--rows", "2", "--row", "2"), "wanted 0 to 1"),
+        (("torch.mv", "--n", "4", "--all", "--row", "0", "--arithmetic"), "drop --row"),
+        (("lm_head", "--n", "4", "-D", "TILE=3"), "no constant tile"),
+        (("lm_head", "--n", "4", "--arch", "dav-1"), "dav-1"),
+        (("lm_head", "--n", "4", "--dtype", "fp64", "--backend", "twin"), "float64"),
+        (("batch_invariant_logp", "--n", "4", "--rows", "2"), "sums exponentials"),
+        (("nowhere:f", "--n", "4"), "cannot import nowhere"),
+    ],
+)
+def test_wrong_usage(run, args, words):
+    code, _, err = run(*args)
+    assert code == 2 and words in err

@@ -1,0 +1,209 @@
+"""`workbench reveal`: in which order does this binary sum?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from workbench._result import JsonText
+from workbench.build.config import DEFAULT_ARCH, KernelConfig
+from workbench.commands.arguments import (
+    BACKENDS,
+    FAILED,
+    OK,
+    SEED,
+    SIZE,
+    Outcome,
+    json_option,
+    literal,
+    parse_pairs,
+    progress,
+)
+from workbench.errors import InputError
+
+KERNELS = ("lm_head", "det_gemm", "batch_invariant_logp")
+_OUTLINE = 600  # characters of the outline; a tree of 4096 terms may have thousands
+
+
+@click.command()
+@click.argument("target", metavar="TARGET")
+@click.option("--n", type=click.IntRange(min=0), required=True, help="Number of terms.")
+@click.option(
+    "-D", "defines", multiple=True, metavar="K=V", help="Constant of a kernel; repeatable."
+)
+@click.option("--arch", help=f"Ascend architecture of a kernel.  [default: {DEFAULT_ARCH}]")
+@click.option("--backend", type=BACKENDS, help="Who runs a kernel.  [default: auto]")
+@click.option(
+    "--dtype",
+    type=click.Choice(["fp32", "bf16", "fp16", "fp64"]),
+    default="fp32",
+    show_default=True,
+    help="Of the terms. Kernels show their fp32 sums.",
+)
+@click.option("--rows", type=SIZE, help="Rows of the call, where the shape matters.")
+@click.option("--row", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--columns", type=SIZE, help="Columns of the call, likewise.")
+@click.option("--column", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--array",
+    type=click.Choice(["auto", "torch", "numpy"]),
+    default="auto",
+    show_default=True,
+    help="What a module:callable is given.",
+)
+@click.option("--all", "every", is_flag=True, help="All outputs of the call, grouped by order.")
+@click.option("--arithmetic", is_flag=True, help="Also probe fusing, rounding and subnormals.")
+@click.option("--seed", type=SEED, default=0, show_default=True)
+@json_option
+def reveal(
+    target: str,
+    n: int,
+    defines: tuple[str, ...],
+    arch: str | None,
+    backend: str | None,
+    dtype: str,
+    rows: int | None,
+    row: int,
+    columns: int | None,
+    column: int,
+    array: str,
+    every: bool,
+    arithmetic: bool,
+    seed: int,
+) -> Outcome:
+    """Find the order in which TARGET adds its terms, from its results alone.
+
+    TARGET is a kernel (lm_head, det_gemm, batch_invariant_logp), a library function (numpy.sum,
+    numpy.dot, torch.sum, torch.mv, torch.matmul, F.linear, …), or module:callable, a function of
+    terms [R, n] that returns R sums. A library chooses its code by the shape of the call, so --rows
+    and --columns belong to the question (1 where left out).
+
+    Exit code 1: it is no sum in one fixed order; or the order of a kernel is not the declared one;
+    or, with --all, an output is not explained by its order.
+
+    Example: workbench reveal lm_head --n 4096 -D TILE_LENGTH=1024 --arch dav-3510
+    """
+    options: dict[str, Any] = {"rows": rows, "row": row, "columns": columns, "column": column}
+    config = None
+    asked: Any = target
+    if target in KERNELS:
+        constants = {k.lower(): literal(v) for k, v in parse_pairs(defines, "-D").items()}
+        config = KernelConfig(arch=arch or DEFAULT_ARCH, **constants)
+        asked = _kernel(target, config, backend or "auto")
+    elif defines or arch or backend:
+        raise InputError(
+            f"-D, --arch and --backend belong to a kernel ({', '.join(KERNELS)}); {target} has none"
+        )
+    elif ":" in target:
+        from workbench.numerics.candidates import load_callable
+
+        asked = load_callable(target, f"{', '.join(KERNELS)}, library functions, module:callable")
+    progress(f"probing {target} with {n} terms")
+    if every:
+        return _every(asked, n, dtype, array, seed, options, arithmetic)
+    if target == "batch_invariant_logp":
+        tree = _positive(asked, n, dtype, seed, options, arithmetic)
+    else:
+        from workbench.orders.reveal import reveal as find
+
+        tree = find(asked, n, dtype=dtype, array=array, seed=seed, **options)
+    declared = _declared(target, asked, n, tree) if config is not None else None
+    data = _data(tree, declared)
+    lines = _text(tree, data)
+    if arithmetic:
+        from workbench.orders.arithmetic import arithmetic as probe
+
+        found = probe(asked, n, tree=tree, dtype=dtype, seed=seed, **options)
+        data["arithmetic_probes"] = found.to_dict()
+        lines += [f"  {sentence}" for sentence in found.sentences()]
+    return Outcome(data, "\n".join(lines), FAILED if declared and not declared["equal"] else OK)
+
+
+def _every(
+    asked: Any,
+    n: int,
+    dtype: str,
+    array: str,
+    seed: int,
+    options: dict[str, Any],
+    arithmetic: bool,
+) -> Outcome:
+    """The orders of all outputs of one call."""
+    from workbench.orders.rows import row_orders
+
+    if arithmetic or options["row"] or options["column"]:
+        raise InputError("--all asks for every output: drop --row, --column and --arithmetic")
+    rows = options["rows"] or 1
+    found = row_orders(
+        asked, n, rows, columns=options["columns"], dtype=dtype, array=array, seed=seed
+    )
+    return Outcome(found, str(found), FAILED if found.unexplained else OK)
+
+
+def _kernel(name: str, config: KernelConfig, backend: str) -> Any:
+    from workbench.build import builder
+
+    progress(f"building {name} for {config.arch}")
+    return builder.build(name, config, backend)
+
+
+def _positive(
+    kernel: Any, n: int, dtype: str, seed: int, options: dict[str, Any], arithmetic: bool
+) -> Any:
+    """The order of a sum of exponentials, which cannot carry -M."""
+    from workbench.orders.positive import log_sum_exp, reveal_positive
+
+    if arithmetic or any(options.values()):
+        raise InputError(
+            "batch_invariant_logp sums exponentials: --arithmetic, --rows and --columns do not "
+            "apply to it"
+        )
+    return reveal_positive(log_sum_exp(kernel, dtype), n, seed=seed)
+
+
+def _declared(name: str, kernel: Any, n: int, tree: Any) -> dict[str, Any]:
+    """The order that the kernel's source promises, and how the revealed one differs from it."""
+    from workbench.orders.declared import declared_order
+
+    promised = declared_order(name, kernel.config, n)
+    return {
+        "hash": promised.hash,
+        "equal": promised == tree,
+        "difference": None if promised == tree else str(promised.diff(tree)),
+    }
+
+
+def _data(tree: Any, declared: dict[str, Any] | None) -> dict[str, Any]:
+    report = tree.report.to_dict()
+    return {
+        "hash": tree.hash,
+        "height": tree.height,
+        "leaves": tree.leaves,
+        "arity": tree.arity,
+        **report,
+        "declared": declared,
+        "outline": tree.fold().text(_OUTLINE),
+        "tree": JsonText(tree.to_json()),
+    }
+
+
+def _text(tree: Any, data: dict[str, Any]) -> list[str]:
+    shape = data.get("shape")
+    where = ", ".join(f"{k} {v}" for k, v in shape.items()) if shape else ""
+    lines = [tree.report.title() + (f" ({where})" if where else "")]
+    lines.append(f"  {data['outline']}")
+    lines.append(
+        f"  hash {tree.hash}, height {tree.height}"
+        + (f", nodes of up to {tree.arity} terms" if tree.arity > 2 else "")
+    )
+    lines.append(
+        f"  {data['probes']} probes in {data['calls']} calls"
+        + (f", and {data['check_calls']} that check" if "check_calls" in data else "")
+        + f"; {data['seconds']:.2f} s"
+    )
+    lines += [f"  {check}" for check in data["checks"]]
+    if declared := data["declared"]:
+        same = "the same" if declared["equal"] else f"ANOTHER: {declared['difference']}"
+        lines.append(f"  declared order: {same}")
+    return lines

@@ -1,0 +1,463 @@
+"""The tolerance panel: sliders for a pair (atol, rtol), and at once what the pair flags.
+
+Counting and drawing are `Tolerance`'s and the plots'; the panel asks and shows. Two threads work
+for it: one counts, so that numbers follow a slider that is moved, and one draws when it rests.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import ipywidgets as ipw
+import torch
+
+from workbench import samples
+from workbench.build import KernelConfig, build, spec
+from workbench.errors import InputError, WorkbenchError
+from workbench.numerics.tolerance import Tolerance, ToleranceGrid, tolerance
+from workbench.numerics.tolerance_scale import STEPS_A_DECADE, Flagged
+from workbench.numerics.tolerance_subject import REFERENCES
+from workbench.plots import style
+from workbench.plots.tolerance import tolerance_plane, tolerance_ratios
+from workbench.widgets.judge import BASELINE_TILE, OP, explain, tile_choices
+from workbench.widgets.latest import Latest
+
+DECADES = (-8, 0)  # of both sliders
+REST = 0.12  # seconds without a move, after which the figures are drawn
+KEPT = 3  # configurations whose errors and bounds are kept
+_BOUNDS = {
+    "running": "running (holds always, in this order)",
+    "worst_case": "worst case (by the tree's height)",
+    "probabilistic": "probabilistic (independent roundings)",
+}
+_STEPS = range(DECADES[0] * STEPS_A_DECADE, DECADES[1] * STEPS_A_DECADE + 1)
+_AXIS = [10.0 ** (k / STEPS_A_DECADE) for k in _STEPS]  # the scale of the sliders
+_WIDE = ipw.Layout(width="30rem")
+_STYLE = {"description_width": "7rem"}
+
+
+class ToleranceState(NamedTuple):
+    """What the controls say."""
+
+    atol: float
+    rtol: float
+    kind: str
+    tile_length: int
+    arch: str
+    dtype: str
+    reference: str
+
+    @property
+    def subject(self) -> tuple[int, str, str, str]:
+        """What errors and bounds depend on: all but the pair and the kind."""
+        return self.tile_length, self.arch, self.dtype, self.reference
+
+
+class Shown(NamedTuple):
+    """What a state gave: a tolerance and the pair on its scale, or why there is none."""
+
+    state: ToleranceState
+    tolerance: Tolerance | None = None
+    flagged: Flagged | None = None
+    error: str = ""
+
+
+def tolerance_panel(
+    sample: Any = None,
+    *,
+    rows: int = 40,
+    vocab: int | None = None,
+    tile_length: int = BASELINE_TILE,
+    arch: str = "dav-2201",
+    dtype: str = "fp32",
+    reference: str = "exact",
+    backend: str = "auto",
+) -> TolerancePanel:
+    """Sliders for atol and rtol on real outputs: what a pair flags, and how loose it is.
+
+    A move of a slider recounts every output. Another dtype, tile, architecture or reference
+    rebuilds the LM head and derives its bounds again, which takes seconds at 160 rows.
+
+    Args:
+        sample: Anything with `hidden` [..., H] and `weight` [V, H]; None: `samples.smollm2()`.
+        rows: Hidden states of it, from the first; all if there are fewer.
+        vocab: Rows of the weight; None: all.
+        tile_length, arch, dtype, reference: Where to start. The pair starts at the contract's cell.
+        backend: "twin", "npu" or "auto": npu for tensors on an NPU, else the twin.
+
+    Returns:
+        A widget. Without a front end it works too: `.set(atol=…).wait()`, then `.flagged`.
+
+    Raises:
+        InputError: Fewer than one row or column.
+
+    Example:
+        >>> shown = tolerance_panel(rows=1, vocab=16)
+        >>> shown.flagged.count, shown.set(atol=1e-8, rtol=1e-8).wait().flagged.below
+        (0, 16)
+    """
+    found = samples.smollm2() if sample is None else sample
+    if rows < 1 or (vocab is not None and vocab < 1):
+        raise InputError(f"rows={rows}, vocab={vocab}: give at least one of each")
+    hidden = found.hidden.detach().reshape(-1, found.hidden.shape[-1])[:rows]
+    weight = found.weight.detach()[:vocab]
+    start = ToleranceState(0.0, 0.0, "running", tile_length, arch, dtype, reference)
+    return TolerancePanel(hidden, weight, start, backend)
+
+
+class TolerancePanel(ipw.VBox):
+    """Made by `tolerance_panel`. `set` moves its controls, `wait` waits for it.
+
+    Attributes:
+        tolerance: The `Tolerance` that is shown, or None.
+        flagged: What the sliders' pair does.
+        error: Why there is nothing to show; "" if there is.
+    """
+
+    def __init__(
+        self, hidden: torch.Tensor, weight: torch.Tensor, start: ToleranceState, backend: str
+    ) -> None:
+        if backend == "auto":
+            backend = "npu" if hidden.device.type == "npu" else "twin"
+        self._hidden, self._weight, self._backend = hidden, weight, backend
+        self._known: dict[tuple, Tolerance] = {}
+        self._plane: tuple[Tolerance, ToleranceGrid] | None = None
+        self._quiet = False  # True while a control is moved by the program
+        self.tolerance: Tolerance | None = None
+        self.flagged: Flagged | None = None
+        self.error = ""
+        self._counter = Latest(self._count, self._show, self._unexpected)
+        self._artist = Latest(self._draw, self._hang, self._undrawn)
+        self._make_controls(start)
+        self.status, self.numbers, self.picture = ipw.HTML(), ipw.HTML(), ipw.HTML()
+        super().__init__([self._controls, self.status, self.numbers, self.picture])
+        self.add_class("workbench-tolerance")
+        # The first result is there when the cell ends: no thread is left behind headless.
+        self._start(start)
+
+    def set(self, **values: Any) -> TolerancePanel:
+        """Move controls: atol, rtol, kind, tile_length, arch, dtype, reference. Does not wait.
+
+        Raises:
+            InputError: No such control, or a number that its slider does not reach.
+        """
+        names = {
+            "atol": self.atol,
+            "rtol": self.rtol,
+            "kind": self.kind,
+            "tile_length": self.tile,
+            "arch": self.arch,
+            "dtype": self.dtype,
+            "reference": self.reference,
+        }
+        low, high = (10.0**decade for decade in DECADES)
+        for name, value in values.items():
+            if name not in names:
+                raise InputError(f"the panel has no control {name!r}; it has {', '.join(names)}")
+            if name in ("atol", "rtol") and not low <= value <= high:
+                raise InputError(f"{name}={value!r}: the slider goes from {low:g} to {high:g}")
+            control = names[name]
+            if hasattr(control, "options") and value not in _choices(control):
+                known = ", ".join(map(str, _choices(control)))
+                raise InputError(f"{name}={value!r}: the panel offers {known}")
+            control.value = value
+        return self
+
+    def wait(self, timeout: float = 60) -> TolerancePanel:
+        """Wait until the controls' last position has been counted and drawn.
+
+        Raises:
+            TimeoutError: It took longer than `timeout` seconds.
+        """
+        # (Counting asks for a picture, so it comes first.)
+        if not (self._counter.wait(timeout) and self._artist.wait(timeout)):
+            raise TimeoutError(f"the panel was still at work after {timeout:g} s")
+        return self
+
+    def to_contract(self, _: Any = None) -> None:
+        """Move the sliders to the contract's cell."""
+        if self.tolerance is not None:
+            self._set_pair(*self._own_cell())
+            self._moved(None)
+
+    def to_derived(self, _: Any = None) -> None:
+        """Move the atol slider to the smallest that, with this rtol, flags no correct kernel."""
+        if self.tolerance is not None:
+            least = self.tolerance.smallest_atol(self.rtol.value, self.kind.value)
+            self._set_pair(least, self.rtol.value)
+            self._moved(None)
+
+    # ---- controls ----------------------------------------------------------------------------
+
+    def _make_controls(self, start: ToleranceState) -> None:
+        low, high = DECADES
+        live: dict[str, Any] = {
+            "base": 10.0,
+            "min": low,
+            "max": high,
+            "step": 0.02,
+            "readout_format": ".2e",
+            "style": _STYLE,
+            "layout": _WIDE,
+        }
+        self.atol = ipw.FloatLogSlider(value=1.0, description="atol", **live)
+        self.rtol = ipw.FloatLogSlider(value=1.0, description="rtol", **live)
+        self.kind = ipw.Dropdown(
+            options=[(text, kind) for kind, text in _BOUNDS.items()],
+            value=start.kind,
+            description="bound",
+            style=_STYLE,
+            layout=_WIDE,
+        )
+        tiles = sorted({*tile_choices(start.arch, start.dtype), start.tile_length})
+        self.tile = ipw.SelectionSlider(
+            options=tiles,
+            value=start.tile_length,
+            description="tile length",
+            continuous_update=False,
+            style=_STYLE,
+            layout=_WIDE,
+        )
+        small: dict[str, Any] = {"style": _STYLE, "layout": ipw.Layout(width="16rem")}
+        self.arch = ipw.Dropdown(
+            options=spec(OP).raw["archs"], value=start.arch, description="architecture", **small
+        )
+        self.dtype = ipw.Dropdown(
+            options=spec(OP).dtypes, value=start.dtype, description="input dtype", **small
+        )
+        self.reference = ipw.Dropdown(
+            options=REFERENCES, value=start.reference, description="reference", **small
+        )
+        self.contract = ipw.Button(description="contract's cell", layout=ipw.Layout(width="9rem"))
+        self.derived = ipw.Button(description="derived atol", layout=ipw.Layout(width="9rem"))
+        self.contract.on_click(self.to_contract)
+        self.derived.on_click(self.to_derived)
+        for control in (self.atol, self.rtol, self.kind, self.tile, self.reference):
+            control.observe(self._moved, "value")
+        for control in (self.arch, self.dtype):
+            control.observe(self._limits_moved, "value")
+        left = ipw.VBox([self.atol, self.rtol, self.tile, self.kind])
+        buttons = ipw.HBox([self.contract, self.derived])
+        right = ipw.VBox([self.dtype, self.arch, self.reference, buttons])
+        self._controls = ipw.HBox([left, right], layout=ipw.Layout(flex_flow="row wrap"))
+
+    def _state(self) -> ToleranceState:
+        return ToleranceState(
+            self.atol.value,
+            self.rtol.value,
+            self.kind.value,
+            self.tile.value,
+            self.arch.value,
+            self.dtype.value,
+            self.reference.value,
+        )
+
+    def _moved(self, change: Any) -> None:
+        if not self._quiet:
+            self._counter.submit(self._state())
+
+    def _limits_moved(self, change: Any) -> None:
+        """Architecture or dtype: another UB, other tiles on the slider."""
+        tiles = tile_choices(self.arch.value, self.dtype.value)
+        tile = min(self.tile.value, tiles[-1])
+        with _Quietly(self):
+            self.tile.options = sorted({*tiles, tile})
+            self.tile.value = tile
+        self._moved(change)
+
+    def _own_cell(self) -> tuple[float, float]:
+        assert self.tolerance is not None
+        own = next(iter(self.tolerance.cells.values()))
+        return own.atol, own.rtol
+
+    def _set_pair(self, atol: float, rtol: float) -> None:
+        low, high = (10.0**decade for decade in DECADES)
+        with _Quietly(self):
+            self.atol.value = min(max(atol, low), high)
+            self.rtol.value = min(max(rtol, low), high)
+
+    # ---- counting ----------------------------------------------------------------------------
+
+    def _start(self, start: ToleranceState) -> None:
+        """Count and draw on this thread, with the sliders at the contract's cell."""
+        try:
+            for shown in self._count(start):
+                self._show(shown, draw=False)
+            if self.tolerance is None:
+                return
+            self._set_pair(*self._own_cell())
+            for shown in self._count(self._state()):
+                self._show(shown, draw=False)
+            for picture in self._draw(self._shown):
+                self._hang(picture)
+        except Exception as error:
+            self._unexpected(start, error)
+
+    def _count(self, state: ToleranceState) -> Iterator[Shown]:
+        try:
+            found = self._known.get(state.subject)
+            if found is None:
+                yield Shown(state)
+                found = self._measured(state)
+            yield Shown(state, found, found.at(state.atol, state.rtol, state.kind))
+        except WorkbenchError as error:
+            yield Shown(state, error=explain(error))
+
+    def _measured(self, state: ToleranceState) -> Tolerance:
+        spec(OP).check(spec(OP).complete(self._config(state)), state.dtype)
+        kernel = build(OP, self._config(state), self._backend, dtypes=[state.dtype])
+        found = tolerance(
+            kernel, self._hidden, self._weight, dtype=state.dtype, reference=state.reference
+        )
+        while len(self._known) >= KEPT:
+            del self._known[next(iter(self._known))]
+        self._known[state.subject] = found
+        return found
+
+    @staticmethod
+    def _config(state: ToleranceState) -> KernelConfig:
+        return KernelConfig(tile_length=state.tile_length, arch=state.arch)
+
+    def _unexpected(self, state: ToleranceState, error: Exception) -> None:
+        self._show(Shown(state, error=explain(error)))
+
+    # ---- showing -----------------------------------------------------------------------------
+
+    def _show(self, shown: Shown, draw: bool = True) -> None:
+        self._shown = shown
+        state, self.error = shown.state, shown.error
+        if shown.error:
+            self.tolerance = self.flagged = None
+            self.status.value = _status("nothing to show")
+            self.numbers.value, self.picture.value = _error(shown.error), ""
+            return
+        if shown.tolerance is None or shown.flagged is None:
+            self.status.value = _status(
+                f"building tile {state.tile_length} for {state.arch} and deriving its bounds …"
+            )
+            return  # what was shown before stays until there is something new to say
+        self.tolerance, self.flagged = shown.tolerance, shown.flagged
+        self.status.value = _status("counted")
+        self.numbers.value = _numbers(shown)
+        if draw:
+            self._artist.submit(shown)
+
+    def _draw(self, shown: Shown) -> Iterator[tuple[Shown, str]]:
+        found, state = shown.tolerance, shown.state
+        if found is None or shown.flagged is None:
+            return
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(REST)  # drawing would slow the counting down while a slider is moved
+        if self._shown is not shown:
+            return
+        if self._plane is None or self._plane[0] is not found:
+            self._plane = found, found.grid(_AXIS, _AXIS)
+        plane = tolerance_plane(self._plane[1], (state.atol, state.rtol))
+        first = _image(plane, f"Plane of atol and rtol: {shown.flagged.title()}.")
+        yield shown, first
+        if self._shown is not shown:
+            return
+        ratios = tolerance_ratios(found.histogram(state.atol, state.rtol, state.kind))
+        yield shown, first + _image(ratios, f"Histograms: {_looseness(shown.flagged)}.")
+
+    def _hang(self, drawn: tuple[Shown, str]) -> None:
+        shown, picture = drawn
+        if self._shown is shown:  # else it is of a position that was left
+            self.picture.value = picture
+
+    def _undrawn(self, shown: Shown, error: Exception) -> None:
+        self.picture.value = _error(explain(error))
+
+    def __repr__(self) -> str:
+        return f"TolerancePanel: {self.error or self.flagged}"
+
+
+class _Quietly:
+    """While it lasts, controls are moved by the program and ask for nothing."""
+
+    def __init__(self, panel: TolerancePanel) -> None:
+        self._panel = panel
+
+    def __enter__(self) -> None:
+        self._panel._quiet = True
+
+    def __exit__(self, *_: Any) -> None:
+        self._panel._quiet = False
+
+
+def _choices(control: Any) -> list[Any]:
+    return [o[1] if isinstance(o, tuple) else o for o in control.options]
+
+
+def _status(text: str) -> str:
+    return (
+        '<div role="status" class="workbench-status" '
+        f'style="color: var(--jp-ui-font-color2, #555)">{html.escape(text)}</div>'
+    )
+
+
+def _error(text: str) -> str:
+    return (
+        '<div role="alert" class="workbench-error" style="border-left: 4px solid #a8321a; '
+        'padding: .5rem .8rem; white-space: pre-wrap; line-height: 1.45; max-width: 60rem">'
+        f"{html.escape(text)}</div>"
+    )
+
+
+def _looseness(f: Flagged) -> str:
+    bound = f.kind.replace("_", "-")
+    return (
+        f"the pair allows {f.looseness_min:.3g} to {f.looseness_max:.3g} times the {bound} bound, "
+        f"median {f.looseness_median:.3g}"
+    )
+
+
+def _numbers(shown: Shown) -> str:
+    found, f, state = shown.tolerance, shown.flagged, shown.state
+    assert found is not None and f is not None
+    mark = "=" if not f.count else "≠"
+    below = "no correct kernel is flagged"
+    if f.below:
+        below = f"{f.below:,} outputs are allowed less: a correct kernel may be flagged"
+    least = {kind: found.smallest_atol(state.rtol, kind) for kind in found.bounds}
+    derived = ", ".join(f"{kind.replace('_', '-')} {atol:.2e}" for kind, atol in least.items())
+    own = next(iter(found.cells.values()))
+    beyond = found.bounds[f.kind].beyond
+    lines = {
+        "this pair": f"{mark} {f.count:,} of {f.outputs:,} outputs flagged "
+        f"({100 * f.share:.3g} %); "
+        f"worst |error| / allowed {f.worst_ratio:.3g}",
+        "against the bound": f"{_looseness(f)}; {below}",
+        "far above it": f"{f.far:,} outputs are allowed more than ten times their bound",
+        "false alarms": f"{f.false_alarms:,} flagged outputs are within their bound, {f.missed:,} "
+        "outputs beyond it pass",
+        "smallest atol": f"for this rtol, derived: {derived}",
+        "contract's cell": f"atol {own.atol:.3g}, rtol {own.rtol:.3g}: {own.count:,} flagged",
+        "the kernel": f"{beyond:,} outputs beyond the bound; order {found.order}",
+        "reference": found.reference,
+        "warnings": "; ".join(found.warnings),
+    }
+    rows = "".join(
+        f'<tr class="workbench-{name.replace(" ", "-").replace(chr(39), "")}"><th scope="row" '
+        'style="text-align: left; padding: .1rem 1rem .1rem 0; vertical-align: top; white-space: '
+        f'nowrap">{html.escape(name)}</th><td style="text-align: left; padding: .1rem 0">'
+        f"{html.escape(text)}</td></tr>"
+        for name, text in lines.items()
+        if text
+    )
+    heading = f"<b>atol {state.atol:.3g}, rtol {state.rtol:.3g}</b>"
+    proof = f"<small>{html.escape(style.evidence_text(found))}</small>"
+    return f'<div style="line-height: 1.45">{heading}<table>{rows}</table>{proof}</div>'
+
+
+def _image(figure: Any, alt: str) -> str:
+    data = base64.b64encode(style.png(figure, 1.2)).decode()
+    return (
+        f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{data}" '
+        'style="width: 100%; max-width: 60rem; background: white">'
+    )
