@@ -190,7 +190,7 @@ setup(
     ],
     package_dir={"workbench.csrc": "csrc", "workbench.notebooks": "notebooks"},
     package_data={
-        "workbench": ["py.typed", "_C_npu.pyi", "data/*", "data/**/*", "numerics/*.json"],
+        "workbench": ["py.typed", "_C_npu.pyi", "data/*", "data/**/*", "numerics/**/*.json"],
         "workbench.csrc": [f"**/*.{ext}" for ext in ("asc", "json", "h", "hpp", "cpp", "inc")],
         "workbench.notebooks": ["*"],
     },

@@ -16,7 +16,7 @@ import torch
 import workbench as wb
 from workbench.evidence import cpu_name
 from workbench.numerics.bounds import Bounds, bounds
-from workbench.numerics.bounds_study import BoundsStudy, bounds_study, errors_in, markdown
+from workbench.numerics.bounds.study import BoundsStudy, bounds_study, errors_in, markdown
 from workbench.orders.standard import reduce_sum, sequential_order
 from workbench.plots import png
 from workbench.plots.bounds import bound_scatter

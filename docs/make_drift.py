@@ -15,8 +15,8 @@ import torch
 import workbench as wb
 from workbench.evidence import cpu_name
 from workbench.numerics.drift import drift
-from workbench.numerics.drift_over import drift_over
-from workbench.numerics.drift_views import DriftResult
+from workbench.numerics.drift.over import drift_over
+from workbench.numerics.drift.views import DriftResult
 from workbench.plots import drift as plots
 from workbench.plots import png, style
 

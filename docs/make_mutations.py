@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workbench.numerics.mutation_table import mutation_table
-from workbench.numerics.standards import STANDARDS
+from workbench.numerics.gates.standards import STANDARDS
+from workbench.numerics.gates.table import mutation_table
 from workbench.plots import style
 from workbench.plots.mutations import mutation_grid
 

@@ -13,7 +13,7 @@ import torch
 
 from workbench.evidence import cpu_name
 from workbench.orders.reveal import RevealError, reveal
-from workbench.orders.rows import row_orders
+from workbench.orders.reveal.rows import row_orders
 
 PAGE = Path(__file__).resolve().parent / "orders.md"
 N = 4096

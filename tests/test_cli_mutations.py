@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from workbench import cli
-from workbench.numerics import mutation_table as tables
-from workbench.numerics.mutations import MUTATIONS
-from workbench.numerics.standards import STANDARDS
+from workbench.numerics.gates import table as tables
+from workbench.numerics.gates.mutations import MUTATIONS
+from workbench.numerics.gates.standards import STANDARDS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "mutations.md"
 SMALL = ["--rows", "2", "--vocab", "8", "--dtype", "fp32"]

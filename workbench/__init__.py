@@ -27,8 +27,23 @@ _LAZY = {
     "KernelConfig": ("workbench.build.config", "KernelConfig"),
     "ReductionTree": ("workbench.orders", "ReductionTree"),
     "declared_order": ("workbench.orders", "declared_order"),
+    "orders": ("workbench.orders", ""),
+    "reveal": ("workbench.orders.reveal", "reveal"),
+    "RevealError": ("workbench.orders.reveal", "RevealError"),
+    "row_orders": ("workbench.orders.reveal.rows", "row_orders"),
+    "arithmetic": ("workbench.orders.arithmetic", "arithmetic"),
+    "bit_classes": ("workbench.orders.classes", "bit_classes"),
+    "parity": ("workbench.orders.parity", "parity"),
+    "ParityError": ("workbench.orders.parity", "ParityError"),
+    "synthesise": ("workbench.orders.synthesise", "synthesise"),
+    "SynthesisError": ("workbench.orders.synthesise", "SynthesisError"),
+    "bounds": ("workbench.numerics.bounds", "bounds"),
+    "tolerance": ("workbench.numerics.tolerance", "tolerance"),
+    "mutation_table": ("workbench.numerics.gates.table", "mutation_table"),
+    "judge_by_standards": ("workbench.numerics.gates.standards", "standards"),
     "agreement": ("workbench.numerics", "agreement"),
     "drift": ("workbench.numerics", "drift"),
+    "drift_over": ("workbench.numerics.drift.over", "drift_over"),
     "invariance": ("workbench.numerics", "invariance"),
     "operator_invariance": ("workbench.numerics", "operator_invariance"),
     "sampler_trainer": ("workbench.numerics", "sampler_trainer"),
@@ -37,6 +52,7 @@ _LAZY = {
     "ops": ("workbench.ops", ""),
     "plots": ("workbench.plots", ""),
     "panel": ("workbench.widgets", "panel"),
+    "tolerance_panel": ("workbench.widgets.tolerance", "tolerance_panel"),
     "WorkbenchError": ("workbench.errors", "WorkbenchError"),
     "BuildError": ("workbench.errors", "BuildError"),
     "CacheError": ("workbench.errors", "CacheError"),
@@ -49,7 +65,7 @@ _LAZY = {
 __all__ = ["__version__", *_LAZY]
 
 if TYPE_CHECKING:
-    from workbench import build, ops, plots, samples
+    from workbench import build, ops, orders, plots, samples
     from workbench.build.config import KernelConfig
     from workbench.errors import (
         BuildError,
@@ -62,11 +78,23 @@ if TYPE_CHECKING:
     )
     from workbench.numerics.adapters import operator_invariance
     from workbench.numerics.agreement import agreement, sampler_trainer
+    from workbench.numerics.bounds import bounds
     from workbench.numerics.drift import drift
+    from workbench.numerics.drift.over import drift_over
+    from workbench.numerics.gates.standards import standards as judge_by_standards
+    from workbench.numerics.gates.table import mutation_table
     from workbench.numerics.invariance import invariance
     from workbench.numerics.probes import probe
+    from workbench.numerics.tolerance import tolerance
     from workbench.orders import ReductionTree, declared_order
+    from workbench.orders.arithmetic import arithmetic
+    from workbench.orders.classes import bit_classes
+    from workbench.orders.parity import ParityError, parity
+    from workbench.orders.reveal import RevealError, reveal
+    from workbench.orders.reveal.rows import row_orders
+    from workbench.orders.synthesise import SynthesisError, synthesise
     from workbench.widgets.panel import panel
+    from workbench.widgets.tolerance import tolerance_panel
 
 
 def __getattr__(name: str) -> Any:

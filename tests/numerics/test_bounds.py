@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from workbench.errors import InputError, WorkbenchError
-from workbench.numerics import bounds_parts
 from workbench.numerics.bounds import bounds
-from workbench.numerics.bounds_parts import KINDS, U, fusable, gamma
-from workbench.numerics.bounds_study import errors_in, fused_order, random_order
+from workbench.numerics.bounds import parts as bounds_parts
+from workbench.numerics.bounds.parts import KINDS, U, fusable, gamma
+from workbench.numerics.bounds.study import errors_in, fused_order, random_order
 from workbench.numerics.exact_sum import rounded_dot
 from workbench.orders.dot import dot
 from workbench.orders.standard import pairwise_order, reduce_sum, sequential_order

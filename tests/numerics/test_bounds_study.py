@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from workbench.errors import InputError
-from workbench.numerics.bounds_parts import KINDS
-from workbench.numerics.bounds_study import (
+from workbench.numerics.bounds.parts import KINDS
+from workbench.numerics.bounds.study import (
     DISTRIBUTIONS,
     ORDERS,
     BoundsStudy,

@@ -10,8 +10,8 @@ import torch
 
 from workbench import samples
 from workbench.numerics.bounds import bounds
-from workbench.numerics.bounds_study import errors_in, fused_order, random_order
-from workbench.numerics.bounds_warnings import limit, local_errors
+from workbench.numerics.bounds.study import errors_in, fused_order, random_order
+from workbench.numerics.bounds.warnings import limit, local_errors
 from workbench.orders.standard import pairwise_order, reduce_sum, sequential_order
 
 F32 = torch.float32

@@ -11,7 +11,7 @@ from helpers import DTYPES, kernel
 import workbench as wb
 from workbench.errors import ConfigError, InputError
 from workbench.numerics.drift import drift
-from workbench.numerics.drift_over import drift_over
+from workbench.numerics.drift.over import drift_over
 from workbench.orders import declared_order
 from workbench.plots.style import scientific
 

@@ -14,9 +14,9 @@ import torch
 
 from workbench.errors import ConfigError, InputError
 from workbench.evidence import raw_bits
-from workbench.numerics import drift_views
 from workbench.numerics.drift import drift
-from workbench.numerics.drift_views import UNITS
+from workbench.numerics.drift import views as drift_views
+from workbench.numerics.drift.views import UNITS
 from workbench.orders import ReductionTree, sequential
 
 G = torch.Generator().manual_seed(3)
@@ -121,7 +121,7 @@ def test_the_order_of_the_tree_decides_the_largest_partial_sum():
 
 def test_chunks_change_nothing(result, monkeypatch):
     monkeypatch.setattr(drift_views, "_BLOCK", 25)  # two rows at a time
-    monkeypatch.setattr(sys.modules["workbench.numerics.drift"], "_TERMS", 100)
+    monkeypatch.setattr(sys.modules["workbench.numerics.drift.measure"], "_TERMS", 100)
     against = ("exact", "torch.mv", "F.linear", {"backwards": backwards})
     again = drift(in_order, HIDDEN, WEIGHT, against, tree=ORDER)
     for one, other in zip(result.comparisons, again.comparisons, strict=True):

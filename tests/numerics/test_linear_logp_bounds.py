@@ -8,15 +8,15 @@ import torch.nn.functional as F
 
 from workbench.build.config import KernelConfig
 from workbench.errors import InputError
-from workbench.numerics.check_cases import Draw, heights_of
-from workbench.numerics.exact import exact_product
-from workbench.numerics.linear_logp_bounds import (
+from workbench.numerics.bounds.linear_logp import (
     Heights,
     U,
     _partial_sums,
     gamma,
     linear_logp_bounds,
 )
+from workbench.numerics.check_cases import Draw, heights_of
+from workbench.numerics.exact import exact_product
 from workbench.orders import declared_order
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -15,13 +15,12 @@ from controls import shipped_with
 
 import workbench as wb
 from workbench.errors import InputError
-from workbench.numerics import mutation_table as tables
-from workbench.numerics import mutations as module
 from workbench.numerics.bits import compare_bits
 from workbench.numerics.bounds import bounds
 from workbench.numerics.exact import exact_linear
-from workbench.numerics.mutation_table import draw, mutation_table
-from workbench.numerics.mutations import (
+from workbench.numerics.gates import mutations as module
+from workbench.numerics.gates import table as tables
+from workbench.numerics.gates.mutations import (
     MUTATIONS,
     NotApplicable,
     add_truncated,
@@ -29,7 +28,8 @@ from workbench.numerics.mutations import (
     mutate,
     setting,
 )
-from workbench.numerics.standards import STANDARDS, standards
+from workbench.numerics.gates.standards import STANDARDS, standards
+from workbench.numerics.gates.table import draw, mutation_table
 from workbench.orders.tree import ReductionTree
 
 DOCS = Path(__file__).parents[2] / "docs" / "mutations.md"

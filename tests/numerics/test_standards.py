@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from workbench.errors import InputError
-from workbench.numerics import standards as module
 from workbench.numerics.contract import contract
-from workbench.numerics.standards import STANDARDS, judge_by, standards, standards_table
+from workbench.numerics.gates import standards as module
+from workbench.numerics.gates.standards import STANDARDS, judge_by, standards, standards_table
 
 OURS = ("raw_bits", "contract", "worst_case", "running", "probabilistic")
 QUOTED = tuple(name for name in STANDARDS if name not in OURS)

@@ -14,12 +14,12 @@ import workbench as wb
 from workbench._result import json_text
 from workbench.errors import InputError
 from workbench.evidence import raw_bits
+from workbench.numerics.bounds.linear_logp import TINY, Heights, gamma, linear_logp_bounds
 from workbench.numerics.contract import contract
 from workbench.numerics.exact import exact_linear
-from workbench.numerics.linear_logp_bounds import TINY, Heights, gamma, linear_logp_bounds
 from workbench.numerics.tolerance import tolerance
-from workbench.numerics.tolerance_scale import FAR, Scale
-from workbench.numerics.tolerance_subject import Subject, log_prob_bound
+from workbench.numerics.tolerance.scale import FAR, Scale
+from workbench.numerics.tolerance.subject import Subject, log_prob_bound
 from workbench.ops.inputs import DTYPES
 from workbench.orders import ReductionTree, declared_order, sequential
 

@@ -15,8 +15,8 @@ from linear_kit import ROWS, H, InSequence, V, assert_same_bits, run, tensors
 
 import workbench as wb
 from workbench.errors import ConfigError, InputError, MissingError
+from workbench.numerics.bounds.linear_logp import Heights, linear_logp_bounds
 from workbench.numerics.contract import contract
-from workbench.numerics.linear_logp_bounds import Heights, linear_logp_bounds
 from workbench.ops import (
     AscendLinearLogpOp,
     NativeBatchInvariantLogpOp,

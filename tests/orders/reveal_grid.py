@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import workbench as wb
-from workbench.orders.positive import agrees_by_triples, log_sum_exp, reveal_positive
 from workbench.orders.reveal import reveal
+from workbench.orders.reveal.positive import agrees_by_triples, log_sum_exp, reveal_positive
 from workbench.orders.tree import ReductionTree
 
 ARCHS = ("dav-2201", "dav-3510")

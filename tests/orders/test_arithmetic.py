@@ -18,7 +18,7 @@ from helpers import kernel
 import workbench as wb
 from workbench.errors import InputError
 from workbench.orders.arithmetic import Dots, arithmetic
-from workbench.orders.arithmetic_probes import rounded_quarters
+from workbench.orders.arithmetic.probes import rounded_quarters
 from workbench.orders.dot import dot
 from workbench.orders.tree import ReductionTree, adjacent_pairs, sequential
 

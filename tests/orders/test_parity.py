@@ -14,10 +14,10 @@ import torch
 
 import workbench as wb
 from workbench.errors import InputError
-from workbench.orders import parity_data
-from workbench.orders.asked import aligned, asked_of
 from workbench.orders.dot import dot, fma
 from workbench.orders.parity import ParityError, evaluate, explains, parity
+from workbench.orders.parity import data as parity_data
+from workbench.orders.parity.asked import aligned, asked_of
 from workbench.orders.tree import ReductionTree, adjacent_pairs, sequential
 
 REASONS = {

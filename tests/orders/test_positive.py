@@ -13,7 +13,7 @@ from logp_kit import kernel as logp_kernel
 
 import workbench as wb
 from workbench.errors import InputError
-from workbench.orders.positive import (
+from workbench.orders.reveal.positive import (
     PositiveSum,
     agrees_by_triples,
     log_sum_exp,
@@ -21,7 +21,7 @@ from workbench.orders.positive import (
     reveal_positive,
     root_of_squares,
 )
-from workbench.orders.targets import RevealError
+from workbench.orders.reveal.targets import RevealError
 from workbench.orders.tree import ReductionTree, adjacent_pairs, sequential
 
 

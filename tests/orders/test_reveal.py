@@ -10,9 +10,8 @@ import pytest
 from adders import adder, aligned_node, exact_node, random_nested
 
 from workbench.errors import InputError
-from workbench.orders import confirm, probing
-from workbench.orders.positive import reveal_positive
-from workbench.orders.reveal import RevealError, reveal
+from workbench.orders.reveal import RevealError, confirm, probing, reveal
+from workbench.orders.reveal.positive import reveal_positive
 from workbench.orders.tree import ReductionTree, adjacent_pairs, sequential
 
 

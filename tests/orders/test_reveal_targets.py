@@ -12,9 +12,9 @@ from workbench import paths
 from workbench.errors import InputError
 from workbench.orders.declared import declared_order
 from workbench.orders.reveal import RevealError, reveal
-from workbench.orders.rows import broadcast_sums, row_orders
+from workbench.orders.reveal.rows import broadcast_sums, row_orders
+from workbench.orders.reveal.targets import NAMES, Target, target_of
 from workbench.orders.standard import sequential_order
-from workbench.orders.targets import NAMES, Target, target_of
 from workbench.orders.tree import ReductionTree, sequential
 
 ARITHMETIC = {"fp32 sums": np.float32, "fp64 sums": np.float64}
@@ -228,9 +228,19 @@ def test_an_operator_and_a_name_are_targets_too():
     assert reveal("lm_head", 70).report.target == "lm_head"
 
 
-def test_a_kernel_of_positive_terms_points_to_its_own_way():
-    with pytest.raises(InputError, match="reveal_positive"):
-        target_of(wb.build("batch_invariant_logp", backend="twin"), 10)
+def test_a_kernel_of_positive_terms_goes_its_own_way():
+    kernel = wb.build(
+        "batch_invariant_logp", wb.KernelConfig(tile_length=64, arch="dav-2201"), backend="twin"
+    )
+    with pytest.raises(InputError, match=r"orders\.reveal\.positive"):
+        target_of(kernel, 10)
+    found = wb.reveal(kernel, 200)
+    other = kernel.config.replace(tile_length=128)
+    assert found == wb.declared_order("batch_invariant_logp", kernel.config, 200)
+    assert found != wb.declared_order("batch_invariant_logp", other, 200)
+    assert wb.reveal("batch_invariant_logp", 3).leaves == 3
+    with pytest.raises(InputError, match="leave rows and columns out"):
+        wb.reveal(kernel, 10, rows=2)
 
 
 def edited(text: str, changes: list[tuple[str, str]]) -> str:

@@ -9,10 +9,10 @@ import torch
 from workbench.errors import InputError
 from workbench.orders.declared import lm_head_order
 from workbench.orders.dot import dot
-from workbench.orders.regular import lanes_of
 from workbench.orders.synthesise import SynthesisError, synthesise
-from workbench.orders.synthesise_asc import ascend_source
-from workbench.orders.synthesise_host import fold_spines, host_source, operations
+from workbench.orders.synthesise.asc import ascend_source
+from workbench.orders.synthesise.host import fold_spines, host_source, operations
+from workbench.orders.synthesise.regular import lanes_of
 from workbench.orders.tree import ReductionTree, adjacent_pairs, sequential
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_trees import clades, mirrored, nested_trees, terms_of
 
-from workbench.orders.compare import ranges
 from workbench.orders.standard import reduce_sum, sequential_order, warp_shuffle_order
 from workbench.orders.tree import ReductionTree
+from workbench.orders.tree.compare import ranges
 
 
 @settings(max_examples=100, deadline=None)

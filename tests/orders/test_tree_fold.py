@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from random_trees import clades, mirrored, nested_trees, shifted
 
 from workbench.errors import InputError
-from workbench.orders.fold import FoldedTree
 from workbench.orders.standard import (
     halving_order,
     named,
@@ -21,6 +20,7 @@ from workbench.orders.standard import (
     warp_shuffle_order,
 )
 from workbench.orders.tree import ReductionTree
+from workbench.orders.tree.fold import FoldedTree
 
 PROPERTY = settings(max_examples=80, deadline=None)
 

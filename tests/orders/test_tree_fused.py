@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_trees import nested_trees
 
-from workbench.orders import fused
-from workbench.orders.fused import fused_sum
-from workbench.orders.tree import ReductionTree
+from workbench.orders.tree import ReductionTree, fused
+from workbench.orders.tree.fused import fused_sum
 
 # dtype: (digits, exponent of the smallest subnormal, exponent of the first power too large)
 FORMATS = {"float16": (11, -24, 16), "float32": (24, -149, 128), "float64": (53, -1074, 1024)}

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from workbench.orders.declared import declared_order
-from workbench.orders.fold import FoldedTree
 from workbench.orders.standard import named, reduce_sum
+from workbench.orders.tree.fold import FoldedTree
 
 N = 151_936
 ORDERS = {

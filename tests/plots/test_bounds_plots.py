@@ -11,7 +11,7 @@ from plots.test_plots import assert_inside, texts
 
 from workbench.errors import InputError
 from workbench.numerics.bounds import bounds
-from workbench.numerics.bounds_study import errors_in
+from workbench.numerics.bounds.study import errors_in
 from workbench.orders.standard import pairwise_order, sequential_order
 from workbench.plots import style
 from workbench.plots.bounds import bound_scatter

@@ -10,7 +10,7 @@ from matplotlib.image import AxesImage
 from test_plots import assert_inside, texts
 
 from workbench.numerics.drift import drift
-from workbench.numerics.drift_over import drift_over
+from workbench.numerics.drift.over import drift_over
 from workbench.plots import drift as plots
 from workbench.plots import style
 

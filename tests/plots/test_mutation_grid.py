@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from plots.test_plots import assert_inside, texts
 
-from workbench.numerics.mutation_table import mutation_table
-from workbench.numerics.standards import STANDARDS
+from workbench.numerics.gates.standards import STANDARDS
+from workbench.numerics.gates.table import mutation_table
 from workbench.plots.mutations import _cell, _percent, mutation_grid
 
 

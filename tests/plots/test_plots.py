@@ -77,6 +77,30 @@ def verdicts():
     return good, bad
 
 
+def more_figures() -> dict[str, Figure]:
+    """Figures of orders, drift, bounds and tolerances, of small results."""
+    kernel = wb.build("lm_head", wb.KernelConfig(tile_length=64), backend="twin")
+    drifts = wb.drift(kernel, HIDDEN, WEIGHT)
+    table = wb.drift_over("lm_head", [64, 128], ["fp32"], HIDDEN, WEIGHT, backend="twin")
+    found = wb.bounds(tree(64, 96), HIDDEN, WEIGHT)
+    judged = wb.tolerance(kernel, HIDDEN, WEIGHT)
+    classes = wb.bit_classes([kernel.config], 96, backend="twin", order="declared")
+    return {
+        "icicle": plots.icicle(tree(256)),
+        "icicles": plots.icicles({str(t): tree(t) for t in (64, 256, 4096)}),
+        "order_matrix": plots.order_matrix(tree(64, 200)),
+        "class_table": plots.class_table(classes),
+        "drift_map": plots.drift_map(drifts),
+        "drift_histogram": plots.drift_histogram(drifts.histogram()),
+        "drift_by_vocab": plots.drift_by_vocab(drifts),
+        "drift_by_tile": plots.drift_by_tile(table),
+        "bound_scatter": plots.bound_scatter({"N(0, 1)": (found, found.exact * 2.0**-26)}),
+        "tolerance_ratios": plots.tolerance_ratios(judged.histogram()),
+        "tolerance_plane": plots.tolerance_plane(judged.grid()),
+        "mutation_grid": plots.mutation_grid(wb.mutation_table((2, 40, 8), ["fp32"]), "fp32"),
+    }
+
+
 @pytest.fixture(scope="module")
 def figures(verdicts) -> dict[str, Figure]:
     """Every function of the package once, with results like a notebook's."""
@@ -103,6 +127,7 @@ def figures(verdicts) -> dict[str, Figure]:
             tiles, drifts, {64: equal, 256: moved, 4096: equal}, {t: {1: equal} for t in tiles}
         ),
     }
+    made |= more_figures()
     assert set(made) == set(plots.__all__) - {"evidence_text", "png", "show"}
     return made
 

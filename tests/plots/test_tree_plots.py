@@ -17,10 +17,10 @@ from workbench.orders.standard import (
     warp_shuffle_order,
 )
 from workbench.orders.tree import ReductionTree
-from workbench.plots import icicle as icicle_module
+from workbench.plots import folded as icicle_module
 from workbench.plots import style
-from workbench.plots.icicle import _Scale, icicle, icicles
-from workbench.plots.order_matrix import order_matrix
+from workbench.plots.folded import _Scale, icicle, icicles
+from workbench.plots.matrix import order_matrix
 from workbench.plots.trees import _POINTS, _lay_out, orders
 
 

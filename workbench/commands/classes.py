@@ -17,7 +17,6 @@ from workbench.commands.arguments import (
     SIZE,
     Outcome,
     json_option,
-    literal,
     parse_ints,
     progress,
 )
@@ -122,6 +121,7 @@ def _lists(
         texts[name.lower()] = text
     # Names of values ("weight_stationary") stay words; numbers and ranges are read as such.
     return {
-        name: [literal(t) for t in text.split(",")] if text[:1].isalpha() else parse_ints(text)
+        name: words if all(w.isidentifier() for w in words) else parse_ints(text)
         for name, text in texts.items()
+        for words in [[w.strip() for w in text.split(",")]]
     }

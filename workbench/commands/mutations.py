@@ -77,7 +77,7 @@ def mutations(
     """
     import torch
 
-    from workbench.numerics.mutation_table import mutation_table
+    from workbench.numerics.gates.table import mutation_table
 
     given: dict[str, Any] = {}
     if sample == "smollm2":

@@ -102,12 +102,11 @@ def reveal(
     progress(f"probing {target} with {n} terms")
     if every:
         return _every(asked, n, dtype, array, seed, options, arithmetic)
-    if target == "batch_invariant_logp":
-        tree = _positive(asked, n, dtype, seed, options, arithmetic)
-    else:
-        from workbench.orders.reveal import reveal as find
+    if target == "batch_invariant_logp" and arithmetic:
+        raise InputError("batch_invariant_logp sums exponentials: --arithmetic does not apply")
+    from workbench.orders.reveal import reveal as find
 
-        tree = find(asked, n, dtype=dtype, array=array, seed=seed, **options)
+    tree = find(asked, n, dtype=dtype, array=array, seed=seed, **options)
     declared = _declared(target, asked, n, tree) if config is not None else None
     data = _data(tree, declared)
     lines = _text(tree, data)
@@ -130,7 +129,7 @@ def _every(
     arithmetic: bool,
 ) -> Outcome:
     """The orders of all outputs of one call."""
-    from workbench.orders.rows import row_orders
+    from workbench.orders.reveal.rows import row_orders
 
     if arithmetic or options["row"] or options["column"]:
         raise InputError("--all asks for every output: drop --row, --column and --arithmetic")
@@ -146,20 +145,6 @@ def _kernel(name: str, config: KernelConfig, backend: str) -> Any:
 
     progress(f"building {name} for {config.arch}")
     return builder.build(name, config, backend)
-
-
-def _positive(
-    kernel: Any, n: int, dtype: str, seed: int, options: dict[str, Any], arithmetic: bool
-) -> Any:
-    """The order of a sum of exponentials, which cannot carry -M."""
-    from workbench.orders.positive import log_sum_exp, reveal_positive
-
-    if arithmetic or any(options.values()):
-        raise InputError(
-            "batch_invariant_logp sums exponentials: --arithmetic, --rows and --columns do not "
-            "apply to it"
-        )
-    return reveal_positive(log_sum_exp(kernel, dtype), n, seed=seed)
 
 
 def _declared(name: str, kernel: Any, n: int, tree: Any) -> dict[str, Any]:

@@ -17,8 +17,11 @@ from workbench.numerics.agreement import (
     sampler_trainer,
 )
 from workbench.numerics.bits import BitComparison, compare_bits
+from workbench.numerics.bounds import Bounds, bounds
 from workbench.numerics.contract import Contract, Judgement, Operand
 from workbench.numerics.drift import DriftComparison, DriftResult, drift
+from workbench.numerics.drift.over import DriftTable, drift_over
+from workbench.numerics.exact_sum import rounded_dot, rounded_sum
 from workbench.numerics.invariance import (
     RELATIONS,
     TRANSFORMS,
@@ -26,14 +29,17 @@ from workbench.numerics.invariance import (
     TransformResult,
     invariance,
 )
+from workbench.numerics.tolerance import Tolerance, tolerance
 
 __all__ = [
     "RELATIONS",
     "TRANSFORMS",
     "BitComparison",
+    "Bounds",
     "Contract",
     "DriftComparison",
     "DriftResult",
+    "DriftTable",
     "Evidence",
     "InvarianceResult",
     "Judgement",
@@ -42,10 +48,13 @@ __all__ = [
     "OperatorInputs",
     "OperatorRows",
     "SamplerTrainerResult",
+    "Tolerance",
     "TransformResult",
     "agreement",
+    "bounds",
     "compare_bits",
     "drift",
+    "drift_over",
     "evidence",
     "fixture_id",
     "hex_bits",
@@ -54,5 +63,8 @@ __all__ = [
     "operator_invariance",
     "operator_rows",
     "raw_bits",
+    "rounded_dot",
+    "rounded_sum",
     "sampler_trainer",
+    "tolerance",
 ]

@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 
 from workbench.build.config import KernelConfig
+from workbench.numerics.bounds.linear_logp import Heights, linear_logp_bounds
 from workbench.numerics.exact import exact_linear, exact_product
-from workbench.numerics.linear_logp_bounds import Heights, linear_logp_bounds
 from workbench.ops import registry
 from workbench.ops.inputs import IGNORE_INDEX
 from workbench.ops.variant import config_for

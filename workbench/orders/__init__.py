@@ -1,17 +1,50 @@
-"""Reduction trees: declared, executed and compared. Needs numpy only, never torch."""
+"""Orders of summation: declared, revealed, compared, executed, rebuilt.
+
+This package itself needs numpy only, never torch. What runs something (`reveal`, `parity`,
+`synthesise`, `arithmetic`, `classes`) is a module or package of its own below it.
+"""
 
 from __future__ import annotations
 
 from workbench.orders.declared import declared_order, gemm_order, lm_head_order, reduce_sum_order
-from workbench.orders.tree import Nested, ReductionTree, adjacent_pairs, sequential
+from workbench.orders.standard import (
+    NAMES,
+    halving_order,
+    named,
+    pairwise_order,
+    reduce_sum,
+    reversed_order,
+    sequential_order,
+    split_k_order,
+    warp_shuffle_order,
+)
+from workbench.orders.tree import (
+    Difference,
+    FoldedTree,
+    Nested,
+    ReductionTree,
+    adjacent_pairs,
+    sequential,
+)
 
 __all__ = [
+    "NAMES",
+    "Difference",
+    "FoldedTree",
     "Nested",
     "ReductionTree",
     "adjacent_pairs",
     "declared_order",
     "gemm_order",
+    "halving_order",
     "lm_head_order",
+    "named",
+    "pairwise_order",
+    "reduce_sum",
     "reduce_sum_order",
+    "reversed_order",
     "sequential",
+    "sequential_order",
+    "split_k_order",
+    "warp_shuffle_order",
 ]

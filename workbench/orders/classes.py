@@ -270,7 +270,7 @@ def _order(op: str, kernel: Any, n: int, dtype: str, order: str, seed: int) -> R
     if order == "declared":
         return declared_order(op, kernel.config, n)
     if op == "batch_invariant_logp":
-        from workbench.orders.positive import agrees_by_triples, log_sum_exp, reveal_positive
+        from workbench.orders.reveal.positive import agrees_by_triples, log_sum_exp, reveal_positive
 
         sums, promised = log_sum_exp(kernel, dtype), declared_order(op, kernel.config, n)
         if agrees_by_triples(promised, sums, seed=seed):  # n - 2 probes prove the order

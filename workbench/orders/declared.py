@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import ConfigError, InputError
-from workbench.orders.builder import Builder
-from workbench.orders.nested import Nested
 from workbench.orders.tree import ReductionTree
+from workbench.orders.tree.builder import Builder
+from workbench.orders.tree.nested import Nested
 
 _FP32_BYTES = 4
 

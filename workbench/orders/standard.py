@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InputError
-from workbench.orders.builder import Builder
 from workbench.orders.declared import add_reduce_sum
 from workbench.orders.tree import ReductionTree
+from workbench.orders.tree.builder import Builder
 
 _UNROLL, _BLOCK = 8, 128  # of numpy's pairwise summation
 _WARP = 32

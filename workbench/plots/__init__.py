@@ -5,6 +5,7 @@ figure in a notebook with its text alternative.
 """
 
 from workbench.plots.bits import bit_patterns, changed_outputs, tile_overview
+from workbench.plots.bounds import bound_scatter
 from workbench.plots.cells import (
     batch_shift,
     bit_classes,
@@ -12,21 +13,39 @@ from workbench.plots.cells import (
     invariance_grid,
     invariance_table,
 )
+from workbench.plots.classes import class_table
+from workbench.plots.drift import drift_by_tile, drift_by_vocab, drift_histogram, drift_map
+from workbench.plots.folded import icicle, icicles
+from workbench.plots.matrix import order_matrix
+from workbench.plots.mutations import mutation_grid
 from workbench.plots.style import evidence_text, png, show
+from workbench.plots.tolerance import tolerance_plane, tolerance_ratios
 from workbench.plots.trees import order, orders
 
 __all__ = [
     "batch_shift",
     "bit_classes",
     "bit_patterns",
+    "bound_scatter",
     "changed_outputs",
+    "class_table",
+    "drift_by_tile",
+    "drift_by_vocab",
     "drift_heatmap",
+    "drift_histogram",
+    "drift_map",
     "evidence_text",
+    "icicle",
+    "icicles",
     "invariance_grid",
     "invariance_table",
+    "mutation_grid",
     "order",
+    "order_matrix",
     "orders",
     "png",
     "show",
     "tile_overview",
+    "tolerance_plane",
+    "tolerance_ratios",
 ]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from workbench.errors import InputError
 from workbench.numerics.bounds import Bounds
-from workbench.numerics.bounds_parts import KINDS
+from workbench.numerics.bounds.parts import KINDS
 from workbench.plots import style
 
 _POINTS = 4000  # of one set; more would hide each other

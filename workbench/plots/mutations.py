@@ -20,7 +20,7 @@ _KINDS = {  # groups of rows, from top to bottom, with what a flag means there
 _PASS, _NONE = "#eef1f4", "white"
 
 
-class _Table(Protocol):  # what is used of workbench.numerics.mutation_table.MutationTable
+class _Table(Protocol):  # what is used of workbench.numerics.gates.table.MutationTable
     gates: Any
     shape: Any
     tile: Any

@@ -3,5 +3,16 @@
 from workbench.widgets.judge import Judge, PanelResult, PanelState, tile_choices
 from workbench.widgets.latest import Latest
 from workbench.widgets.panel import Panel, panel
+from workbench.widgets.tolerance import TolerancePanel, tolerance_panel
 
-__all__ = ["Judge", "Latest", "Panel", "PanelResult", "PanelState", "panel", "tile_choices"]
+__all__ = [
+    "Judge",
+    "Latest",
+    "Panel",
+    "PanelResult",
+    "PanelState",
+    "TolerancePanel",
+    "panel",
+    "tile_choices",
+    "tolerance_panel",
+]

@@ -20,8 +20,8 @@ from workbench import samples
 from workbench.build import KernelConfig, build, spec
 from workbench.errors import InputError, WorkbenchError
 from workbench.numerics.tolerance import Tolerance, ToleranceGrid, tolerance
-from workbench.numerics.tolerance_scale import STEPS_A_DECADE, Flagged
-from workbench.numerics.tolerance_subject import REFERENCES
+from workbench.numerics.tolerance.scale import STEPS_A_DECADE, Flagged
+from workbench.numerics.tolerance.subject import REFERENCES
 from workbench.plots import style
 from workbench.plots.tolerance import tolerance_plane, tolerance_ratios
 from workbench.widgets.judge import BASELINE_TILE, OP, explain, tile_choices

@@ -1,0 +1,1 @@
+"""Which accuracy standard sees which mistake: mutations, and the standards in use."""

@@ -1,0 +1,405 @@
+"""What `tolerance` judges: an operator's outputs, what they are compared with, and how far a
+correct kernel may be from that.
+
+| operator | hidden | weight | outputs |
+|---|---|---|---|
+| lm_head | [..., H] | [V, H] | logits [N, V] |
+| det_gemm | a [M, K] | b transposed, [N, K] | [M, N] |
+| batch_invariant_logp | logits [..., V] | None | logp [N, 1] of the rows that are not ignored |
+| linear_logp | [..., H] | [V, H] | logp [N, 1] likewise |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from workbench.errors import InputError
+from workbench.numerics.bounds import KINDS, bounds
+from workbench.numerics.bounds.linear_logp import FUNCTION, TINY, U, gamma
+from workbench.numerics.exact import exact_linear
+from workbench.ops import registry
+from workbench.ops.inputs import IGNORE_INDEX
+from workbench.ops.precision import full_fp32
+from workbench.orders.declared import declared_order
+from workbench.orders.tree import ReductionTree
+
+REFERENCES = ("exact", "torch.mv")
+
+_LOGP = ("batch_invariant_logp", "linear_logp")
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """Outputs and their bounds, C of them a row.
+
+    Attributes:
+        got: [N, C], as the candidate returned them.
+        reference: fp32 [N, C], what the pass rule compares them with.
+        bounds: By kind, fp64 [N, C]: how far a correct kernel is from `reference` at most.
+        order: The order of summation in words.
+        tree_hash: Its hash; None if no order is known.
+        reference_text: What the reference is, and what its own error counts as.
+        shape: (N, terms of a sum, C).
+        warnings: What weakens the bounds.
+    """
+
+    got: torch.Tensor
+    reference: torch.Tensor
+    bounds: dict[str, torch.Tensor]
+    order: str
+    tree_hash: str | None
+    reference_text: str
+    shape: tuple[int, int, int]
+    warnings: tuple[str, ...]
+
+
+def subject(
+    fn: Callable[..., Any],
+    op: str,
+    hidden: torch.Tensor,
+    weight: torch.Tensor | None,
+    target: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    tree: ReductionTree | str | None,
+    reference: str | ReductionTree,
+    delta: float,
+    out_dtype: torch.dtype | None,
+) -> Subject:
+    """The outputs of `fn` with their reference and bounds; arguments as in `tolerance`."""
+    _check(fn, op, hidden, weight, target, bias, reference)
+    if op in _LOGP:
+        assert target is not None
+        return _log_prob(fn, op, hidden, weight, target, bias, tree, delta, out_dtype)
+    assert weight is not None
+    return _linear(fn, op, hidden, weight, bias, tree, reference, delta, out_dtype)
+
+
+def _check(
+    fn: Any,
+    op: str,
+    hidden: torch.Tensor,
+    weight: torch.Tensor | None,
+    target: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    reference: str | ReductionTree,
+) -> None:
+    if op not in registry.ops():
+        raise InputError(f"op {op!r} is unknown; known: {', '.join(registry.ops())}")
+    built = getattr(getattr(fn, "spec", None), "op", op)
+    if built != op:
+        raise InputError(f"the kernel is one of {built}, and op={op!r}; give op={built!r}")
+    if (weight is None) != (op == "batch_invariant_logp"):
+        wanted = "takes logits and no weight" if weight is not None else "needs a weight [V, H]"
+        raise InputError(f"{op} {wanted}; hidden is {list(hidden.shape)}")
+    if (target is None) != (op not in _LOGP):
+        raise InputError(f"{op} {'needs a target [...]' if target is None else 'has no target'}")
+    if bias is not None and op not in ("lm_head", "linear_logp"):
+        raise InputError(f"{op} has no bias; leave it out")
+    if weight is not None and (weight.ndim != 2 or weight.shape[-1] != hidden.shape[-1]):
+        raise InputError(
+            f"hidden {list(hidden.shape)} and weight {list(weight.shape)} do not fit; wanted "
+            "[..., H] and [V, H] with the same H (of det_gemm b transposed, [N, K])"
+        )
+    if weight is not None and weight.dtype != hidden.dtype:
+        raise InputError(
+            f"hidden is {hidden.dtype} and weight {weight.dtype}; give one dtype, or dtype=… to "
+            "convert both"
+        )
+    if isinstance(reference, ReductionTree):
+        if op in _LOGP:
+            raise InputError(f"a reference's order is for sums of products; {op} takes 'exact'")
+    elif reference not in REFERENCES or (op in _LOGP and reference != "exact"):
+        known = ("exact",) if op in _LOGP else REFERENCES
+        raise InputError(
+            f"reference={reference!r}: {op} is compared with {' or '.join(map(repr, known))}"
+            + ("" if op in _LOGP else ", or with a sum in the order of a ReductionTree")
+        )
+    if not hidden.numel() or (weight is not None and not weight.numel()):
+        raise InputError("there are no outputs to judge; give at least one row and one column")
+
+
+# ---- sums of products ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Order:
+    """An order of summation, or that none is known (`tree` None)."""
+
+    tree: ReductionTree | None
+    text: str
+
+    @property
+    def hash(self) -> str | None:
+        return None if self.tree is None else self.tree.hash
+
+
+def _linear(
+    fn: Callable[..., Any],
+    op: str,
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    tree: ReductionTree | str | None,
+    reference: str | ReductionTree,
+    delta: float,
+    out_dtype: torch.dtype | None,
+) -> Subject:
+    width = hidden.shape[-1]
+    rows = hidden.detach().reshape(-1, width)
+    inputs = (hidden, weight) if op == "lm_head" else (rows, weight.T)
+    given = {} if bias is None else {"bias": bias}
+    got = _outputs(_called(fn, out_dtype, *inputs, **given), len(rows), len(weight))
+    rows, weight = rows.cpu(), weight.detach().cpu()
+    bias = None if bias is None else bias.detach().cpu()
+    order = _order(fn, op, width, tree, len(rows))
+    exact, bounded, warnings = _bounded(order, rows, weight, bias, got.dtype, delta)
+    if isinstance(reference, ReductionTree):
+        known = _Order(reference, "")
+        _, other, _ = _bounded(known, rows, weight, bias, got.dtype, delta)
+        bounded = {kind: bound + other[kind] for kind, bound in bounded.items()}
+        wanted = _in_order(reference, rows, weight, bias).to(got.dtype).float()
+        own = torch.zeros_like(exact)
+        text = f"sums in the order {reference.hash[:6]} (their own bound counts)"
+    elif reference == "torch.mv":
+        # Its order may differ from row to row, but its values are here, and so are their errors.
+        wanted = _per_row_mv(rows, weight, bias).to(got.dtype).float()
+        own = (wanted.double() - exact).abs()
+        text = "torch.mv of each row (its own error counts)"
+    else:
+        wanted = exact.float()  # the pass rule is one of fp32
+        own = (wanted.double() - exact).abs()
+        text = "the exact values (fp64)"
+    return Subject(
+        got=got,
+        reference=wanted,
+        bounds={kind: bound + own for kind, bound in bounded.items()},
+        order=order.text,
+        tree_hash=order.hash,
+        reference_text=text,
+        shape=(len(rows), width, len(weight)),
+        warnings=warnings,
+    )
+
+
+def _order(fn: Any, op: str, n: int, tree: ReductionTree | str | None, rows: int) -> _Order:
+    """The order of a sum of n products in a call with that many rows."""
+    if isinstance(tree, ReductionTree):
+        found, how = tree, "given"
+    elif tree == "reveal":
+        found, how = _revealed(fn, op, n, rows), "revealed"
+    elif tree is None and getattr(fn, "config", None) is not None:
+        found, how = declared_order(op, fn.config, n), "declared"
+    elif tree in (None, "any"):
+        return _Order(None, f"any order of {n} terms")
+    else:
+        raise InputError(f"tree={tree!r}: give a ReductionTree, 'reveal', 'any' or nothing")
+    if found.leaves != n:
+        raise InputError(f"the tree adds {found.leaves} terms and the sums here have {n}")
+    return _Order(found, f"{how}, {found.height} additions deep, {found.hash[:6]}")
+
+
+def _revealed(fn: Any, op: str, n: int, rows: int) -> ReductionTree:
+    from workbench.orders.reveal import reveal
+
+    if getattr(fn, "config", None) is not None:
+        return reveal(fn, n)
+
+    def first_row(terms: torch.Tensor) -> torch.Tensor:
+        # A library chooses its code by the number of rows, so the probes have as many.
+        ones = torch.ones(rows, n)
+        return fn(ones, terms if op == "lm_head" else terms.T)[0]
+
+    return reveal(first_row, n, array="torch")
+
+
+def _bounded(
+    order: _Order,
+    rows: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    out_dtype: torch.dtype,
+    delta: float,
+) -> tuple[torch.Tensor, dict[str, torch.Tensor], tuple[str, ...]]:
+    """Exact sums [N, V], by kind the bound on their error, rounding to `out_dtype` included, and
+    warnings."""
+    if order.tree is not None:
+        found = bounds(order.tree, rows, weight, delta, bias=bias, out_dtype=out_dtype)
+        by_kind = {kind: torch.from_numpy(found.get(kind)) for kind in KINDS}
+        return torch.from_numpy(found.exact), by_kind, found.warnings
+    exact, scale = exact_linear(rows, weight, bias)
+    n = rows.shape[1]
+    off = gamma(n + (bias is not None)) * scale + n * TINY
+    fits = scale + off <= torch.finfo(torch.float32).max
+    if out_dtype != torch.float32:
+        info = torch.finfo(out_dtype)
+        size = exact.abs() + off
+        fits &= size <= info.max
+        off = off + info.eps / 2 * size + info.smallest_normal * info.eps / 2
+    off = torch.where(fits, off, torch.full_like(off, torch.inf))
+    warning = (
+        f"no order is known: the bound is the worst case over all orders of {n} terms, in fp32 "
+        "and rounded once at the end. Give tree=…, or tree='reveal'"
+    )
+    return exact, {"worst_case": off}, (warning,)
+
+
+def _called(fn: Any, out_dtype: torch.dtype | None, *args: Any, **given: Any) -> torch.Tensor:
+    """`fn(*args)` without a graph; fp32 results of an operator come from its `forward_fp32`."""
+    with torch.no_grad():
+        if out_dtype == torch.float32 and hasattr(fn, "forward_fp32"):
+            return fn.forward_fp32(*args, **given)
+        more = {} if out_dtype is None else {"out_dtype": out_dtype}
+        return fn(*args, **given, **more)
+
+
+def _outputs(got: Any, rows: int, columns: int) -> torch.Tensor:
+    if not isinstance(got, torch.Tensor) or got.numel() != rows * columns:
+        shape = list(got.shape) if isinstance(got, torch.Tensor) else type(got).__name__
+        raise InputError(f"the candidate returned {shape}; wanted {rows} x {columns} outputs")
+    if got.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        raise InputError(f"the candidate returned {got.dtype}; the rule compares fp32, bf16, fp16")
+    return got.detach().reshape(rows, columns).cpu()
+
+
+def _per_row_mv(
+    rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+) -> torch.Tensor:
+    wide, matrix = rows.float(), weight.float().contiguous()
+    # Alignment in memory changes the library's bits: a clone is aligned, wherever its row stands.
+    with full_fp32("cpu"):
+        out = torch.stack([torch.mv(matrix, row.clone()) for row in wide])
+    return out if bias is None else out + bias.float()
+
+
+def _in_order(
+    tree: ReductionTree, rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+) -> torch.Tensor:
+    from workbench.orders.dot import dot
+
+    matrix, wide = weight.float().numpy(), rows.float().numpy()
+    out = torch.from_numpy(dot(tree, matrix, wide)).T
+    return out if bias is None else out + bias.float()
+
+
+# ---- log-probs -----------------------------------------------------------------------------------
+
+
+def _log_prob(
+    fn: Any,
+    op: str,
+    hidden: torch.Tensor,
+    weight: torch.Tensor | None,
+    target: torch.Tensor,
+    bias: torch.Tensor | None,
+    tree: ReductionTree | str | None,
+    delta: float,
+    out_dtype: torch.dtype | None,
+) -> Subject:
+    if tuple(target.shape) != tuple(hidden.shape[:-1]):
+        raise InputError(f"target is {list(target.shape)}; wanted {list(hidden.shape[:-1])}")
+    if out_dtype not in (None, torch.float32):
+        raise InputError(f"out_dtype={out_dtype}: log-probs are fp32")
+    if isinstance(tree, str) and tree != "any":
+        raise InputError(f"tree={tree!r}: of log-probs give a ReductionTree, 'any' or nothing")
+    ids = target.detach().reshape(-1).cpu().long()
+    active = (ids != IGNORE_INDEX).nonzero().flatten()
+    if not len(active):
+        raise InputError("every target is ignored: there is no log-prob to judge")
+    rows = hidden.detach().reshape(len(ids), -1)
+    given = {} if bias is None else {"bias": bias}
+    inputs = (hidden, target) if weight is None else (hidden, weight, target)
+    with torch.no_grad():
+        got = fn(*inputs, **given)
+    got = _outputs(got[0] if isinstance(got, tuple) else got, len(ids), 1)[active]
+    rows, ids = rows.cpu()[active], ids[active]
+
+    vocab = rows.shape[1] if weight is None else len(weight)
+    if bool(((ids < 0) | (ids >= vocab)).any()):
+        raise InputError(f"a target is outside [0, {vocab}) and not {IGNORE_INDEX}")
+    config = getattr(fn, "logp_config", None) or getattr(fn, "config", None)
+    given_order = tree if weight is None else (tree if tree == "any" else None)
+    sums, known = _softmax_height(config, vocab, given_order)
+    warnings: tuple[str, ...] = ()
+    tree_hash, terms = None, vocab
+    if weight is None:
+        exact = rows.double()
+        off = {"worst_case": torch.zeros_like(exact)}  # the logits are inputs
+        order = f"exponentials: {known}"
+    else:
+        terms = rows.shape[1]
+        logits = _order(fn, "lm_head", terms, tree, len(ids))
+        weight, bias = weight.detach().cpu(), None if bias is None else bias.detach().cpu()
+        # In between the logits are rounded to the inputs' dtype.
+        exact, off, warnings = _bounded(logits, rows, weight, bias, hidden.dtype, delta)
+        order, tree_hash = f"logits: {logits.text}; exponentials: {known}", logits.hash
+    bounded = {kind: log_prob_bound(exact, e, ids, sums) for kind, e in off.items()}
+    wanted = next(iter(bounded.values()))[0]
+    reference = wanted.float()
+    own = (reference.double() - wanted).abs()
+    return Subject(
+        got=got,
+        reference=reference[:, None],
+        bounds={kind: (bound + own)[:, None] for kind, (_, bound) in bounded.items()},
+        order=order,
+        tree_hash=tree_hash,
+        reference_text="the exact values (fp64)",
+        shape=(len(ids), terms, 1),
+        warnings=warnings,
+    )
+
+
+def _softmax_height(config: Any, vocab: int, tree: ReductionTree | str | None) -> tuple[int, str]:
+    """Height of the sum of exponentials, and where it is from."""
+    if isinstance(tree, ReductionTree):
+        if tree.leaves != vocab:
+            raise InputError(f"the tree adds {tree.leaves} terms and there are {vocab} logits")
+        return tree.height, f"given, {tree.height} additions deep"
+    if tree is None and config is not None:
+        height = declared_order("batch_invariant_logp", config, vocab).height
+        return height, f"declared, {height} additions deep"
+    return vocab - 1, f"any order of {vocab} terms"
+
+
+def log_prob_bound(
+    logits: torch.Tensor, off: torch.Tensor, target: torch.Tensor, height: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Exact log-probs and how far computed ones may be off, for logits that are off themselves.
+
+    Steps 2 and 3 of `linear_logp_bounds`, for any bound on the logits: 0 for logits that are
+    inputs, `bounds` for computed ones.
+
+    Args:
+        logits: fp64 [N, V], exact.
+        off: fp64 [N, V], how far each computed logit may be from it.
+        target: int64 [N], in [0, V).
+        height: Of the tree that adds the exponentials.
+
+    Returns:
+        (logp, bound), both fp64 [N].
+
+    Example:
+        >>> z = torch.zeros(1, 2, dtype=torch.float64)
+        >>> logp, bound = log_prob_bound(z, 0 * z, torch.tensor([1]), 1)
+        >>> round(float(logp), 6), 0 < float(bound) < 2**-20
+        (-0.693147, True)
+    """
+    at = target[:, None]
+    most = off.amax(1, keepdim=True)
+    top = logits.amax(1, keepdim=True)
+    depth = (top - logits).abs() + 2 * most
+    p = torch.softmax(logits, 1)
+    delta = torch.expm1(U * depth) * (1 + FUNCTION) + FUNCTION
+    rho = torch.exp(2 * most) * (p * delta).sum(1, keepdim=True)
+    rho = torch.minimum(rho, delta.amax(1, keepdim=True))  # a mean is at most the largest
+    rho = gamma(height) * (1 + rho) + rho + logits.shape[1] * TINY
+    lse = torch.logsumexp(logits, 1, keepdim=True)
+    log_s = (lse - top).abs() + 2 * most + rho
+    ln = -torch.log1p(-rho) + FUNCTION * log_s
+    logp = logits.gather(1, at) - lse
+    bound = off.gather(1, at) + most + U * depth.gather(1, at) + ln
+    bound = bound + U * (logp.abs() + bound)
+    return logp[:, 0], bound[:, 0]
