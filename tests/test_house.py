@@ -97,11 +97,13 @@ RANKS = {
     "ops": 2,
     "orders": 3,
     "numerics": 4,
-    **dict.fromkeys(["samples", "plots"], 5),
-    "widgets": 6,
-    **dict.fromkeys(["doctor", "lab"], 7),
-    "report": 8,
-    **dict.fromkeys(["commands", "cli"], 9),
+    "samples": 5,
+    "sweep": 6,
+    "plots": 7,
+    "widgets": 8,
+    **dict.fromkeys(["doctor", "lab"], 9),
+    "report": 10,
+    **dict.fromkeys(["commands", "cli"], 11),
 }
 
 
