@@ -4,6 +4,7 @@ python benchmarks/rebuild.py --out benchmarks/results/rebuild.json
 python benchmarks/twin.py --out benchmarks/results/twin.json
 python benchmarks/schedules.py --out benchmarks/results/schedules.json
 python benchmarks/backward.py --out benchmarks/results/backward.json
+python benchmarks/reveal.py --out benchmarks/results/reveal.json
 python benchmarks/_page.py
 """
 
@@ -28,7 +29,16 @@ def _seconds(name: str, s: dict) -> str:
     return f"| {name} | {s['median']:.4g} | {s['min']:.4g} | {s['max']:.4g} |"
 
 
-def page(rebuild: dict, twin: dict, schedules: dict, backward: dict) -> str:
+def _revealed(kernel: dict) -> str:
+    peer = kernel["one_probe_a_call"]["calls"]
+    return (
+        f"| {kernel['arch']} | {kernel['calls']} | {kernel['check_calls']} | "
+        f"{kernel['seconds']['median']:.2f} | {peer:,} | "
+        f"{kernel['times_faster']['median']:.0f} times |"
+    )
+
+
+def page(rebuild: dict, twin: dict, schedules: dict, backward: dict, reveal: dict) -> str:
     rows = [
         f"| {r['dtype']} | {r['tile']} | {r['ratio']:.2f} | {r['checked']:.1f} | "
         f"{r['counters']:.2f} |"
@@ -96,6 +106,20 @@ def page(rebuild: dict, twin: dict, schedules: dict, backward: dict) -> str:
             "|---|---|---|",
             *(f"| {r['dtype']} | {r['rows']} | {r['ratio']:.2f} |" for r in backward["table"]),
             "",
+            "## An order revealed",
+            "",
+            f"{reveal['what']}; median of {reveal['runs']} runs. {_machine(reveal)}.",
+            "Calls that confirm (rows are independent, the order explains other values) are",
+            "counted apart. The peer asks the same function one probe a call.",
+            "",
+            "| arch | calls to find it (2 log2 n = 24) | to confirm | seconds | "
+            "one probe a call: calls | batched is faster by |",
+            "|---|---|---|---|---|---|",
+            *(_revealed(k) for k in reveal["kernels"]),
+            "",
+            "Parity and its generated kernels: [parity.md](parity.md), written by",
+            "`benchmarks/parity.py --page`.",
+            "",
         ]
     )
 
@@ -107,6 +131,7 @@ if __name__ == "__main__":
         json.loads((results / "twin.json").read_text()),
         json.loads((results / "schedules.json").read_text()),
         json.loads((results / "backward.json").read_text()),
+        json.loads((results / "reveal.json").read_text()),
     )
     PAGE.write_text(text)
     print(f"wrote {PAGE}")
