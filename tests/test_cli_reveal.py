@@ -106,6 +106,18 @@ def test_all_outputs_of_a_call(run):
     assert code == 0 and "2 orders in one call of last" in out
 
 
+def test_all_outputs_of_a_kernel_are_compared_with_its_declaration(run, monkeypatch):
+    args = ("lm_head", "--n", "70", "--rows", "2", "--all", "--backend", "twin")
+    code, found, _ = run(*args, "--json")
+    assert code == 0 and [one["equal"] for one in found["declared"]] == [True]
+    monkeypatch.setattr(
+        "workbench.orders.declared.declared_order",
+        lambda op, config, n: declared_order("det_gemm", KernelConfig(leaf_length=128), n),
+    )
+    code, out, _ = run(*args)
+    assert code == 1 and "declared order: ANOTHER" in out
+
+
 def test_what_is_no_sum_is_exit_1(run):
     code, _, err = run("revealed_here:mean", "--n", "40")
     assert code == 1 and "no mean" in err

@@ -1,6 +1,5 @@
 // What every generated dot product needs: out[i, j] = sum_k a[i, k] * b[j, k] in fp32, the sum in a
-// given order. workbench/orders/synthesise_host.py writes a `Sum` with that order and includes
-// this.
+// given order. workbench/orders/synthesise/host.py writes a `Sum` with that order and includes it.
 //
 // Compile with -ffp-contract=off: a product is rounded, and then added, unless `fused` says
 // otherwise. Portable: vector types of the compiler, no intrinsics.
@@ -52,14 +51,13 @@ inline V fused_lanes(V a, V b, V c) {
     return c;
 }
 
-// ---- lanes are outputs: any order
-// -----------------------------------------------------------------
+// ---- lanes are outputs: any order ---------------------------------------------------------------
 
 constexpr int kWidth = 16;
 using Vec = Vector<kWidth>::Type;
 
 inline Vec fused(const Vec &a, float b, const Vec &c) {
-    return fused_lanes<Vec>(a, Vec{} + b, c);
+    return fused_lanes<Vec>(a, b - Vec{}, c);  // b - 0 is b in each lane; 0 + b would lose a -0
 }
 
 // What a table of operations means: the low two bits say what, the rest which term.
@@ -137,8 +135,7 @@ int by_outputs(const float *a, long rows, const float *b, long columns, float *o
     return 0;
 }
 
-// ---- lanes are terms: an order of lanes
-// -------------------------------------------------------------
+// ---- lanes are terms: an order of lanes ---------------------------------------------------------
 
 // `Sum::rows<R>(a, b, out, step)`: R sums at once, so that one does not wait for the other's
 // addition; sum r goes to out[r * step].

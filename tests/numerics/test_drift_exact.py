@@ -11,7 +11,13 @@ import torch
 
 from workbench.errors import InputError
 from workbench.numerics.drift import drift
-from workbench.numerics.exact import check_exact, exact_linear, fp64_bound, rounded_linear
+from workbench.numerics.exact import (
+    check_exact,
+    exact_linear,
+    fp64_bound,
+    rounded_linear,
+    rounded_to,
+)
 from workbench.numerics.ulp import ulp
 
 CANCEL = torch.tensor([[1e30, 1.0, -1e30]]), torch.ones(1, 3)
@@ -138,3 +144,53 @@ def test_ulp_is_the_spacing_that_other_libraries_know():
 def test_ulp_beyond_the_range_and_where_there_is_none():
     assert float(ulp(torch.tensor(2.0**200, dtype=torch.float64), torch.float32)) == 2.0**177
     assert torch.isnan(ulp(torch.tensor([math.inf, math.nan]), torch.float32)).all()
+
+
+# ---- one rounding to 16 bits ---------------------------------------------------------------------
+
+
+def nearest(value: float, digits: int, lowest: int, largest: float) -> float:
+    """Rounded to nearest even by integers: `digits` bits, multiples of 2^lowest at least."""
+    if value == 0 or not math.isfinite(value):
+        return value
+    step = Fraction(2) ** max(math.frexp(value)[1] - digits, lowest)
+    count = round(Fraction(value) / step)  # Python rounds a Fraction's half to even
+    found = count * step
+    if abs(found) > Fraction(largest):
+        return math.copysign(math.inf, value)
+    return math.copysign(float(found), value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "digits", "lowest"), [(torch.bfloat16, 8, -133), (torch.float16, 11, -24)]
+)
+def test_fp64_goes_to_16_bits_in_one_rounding(dtype, digits, lowest):
+    g = torch.Generator().manual_seed(1)
+    info = torch.finfo(dtype)
+    near = torch.randn(400, generator=g).to(dtype).double()
+    scale = torch.exp2(torch.randint(lowest - 3, 20, (400,), generator=g).double())
+    values = torch.cat([near, near * scale])
+    # On both sides of a midpoint, by less than fp32 shows, and on it.
+    half = torch.exp2(torch.frexp(values)[1].double().clamp(min=lowest + digits) - digits - 1)
+    values = torch.cat([values + half * side for side in (1 - 2**-30, 1, 1 + 2**-30, -1)])
+    ends = [info.max * (1 + info.eps / 4), info.max * (1 + info.eps / 2), 1e300, 1e-300, 2**-150]
+    more = [0.0, -0.0, math.inf, -math.inf, math.nan, *ends, *(-e for e in ends)]
+    values = torch.cat([values, torch.tensor(more, dtype=torch.float64)])
+    got = rounded_to(values, dtype).double()
+    right = [nearest(v, digits, lowest, info.max) for v in values.tolist()]
+    assert torch.equal(
+        torch.nan_to_num(got, 9.0), torch.nan_to_num(torch.tensor(right).double(), 9.0)
+    )
+    signed = ~torch.isnan(values)
+    assert torch.equal(torch.signbit(got)[signed], torch.signbit(values)[signed])
+    assert int((values.to(dtype).double() != got)[signed].sum()) > 100, "torch rounds twice"
+    assert rounded_to(near, torch.float32).dtype == torch.float32
+
+
+def test_a_16_bit_kernel_is_compared_with_what_one_rounding_gives():
+    hidden = torch.tensor([[1.0, 2.0**-8, 2.0**-40]]).bfloat16()  # just above a midpoint of bf16
+    weight = torch.ones(1, 3).bfloat16()
+    for answer, differing in ((1 + 2.0**-7, 0), (1.0, 1)):
+        out = torch.full((1, 1), answer).bfloat16()
+        found = drift(lambda h, w, out=out: out, hidden, weight, against="exact")
+        assert found["kernel", "exact"].differing == differing

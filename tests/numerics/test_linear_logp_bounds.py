@@ -14,6 +14,7 @@ from workbench.numerics.bounds.linear_logp import (
     _partial_sums,
     gamma,
     linear_logp_bounds,
+    log_prob_bound,
 )
 from workbench.numerics.check_cases import Draw, heights_of
 from workbench.numerics.exact import exact_product
@@ -205,3 +206,24 @@ def test_gamma_and_the_exact_product():
     assert gamma(0) == 0 and gamma(1) > U and gamma(4096) < 4098 * U
     exact, scale = exact_product(torch.tensor([[3.0, -4.0]]), torch.tensor([[1.0, 1.0]]))
     assert (exact.item(), scale.item()) == (-1.0, 7.0)
+
+
+@pytest.mark.parametrize("top", [1e8, 1e10, 1e30])
+def test_where_nothing_can_be_promised_the_bound_is_inf_and_not_nan(top):
+    z = torch.tensor([[0.0, top]], dtype=torch.float64)
+    for off in (0 * z, z * U):
+        for target in (0, 1):
+            logp, bound = log_prob_bound(z, off, torch.tensor([target]), 1)
+            assert bool(bound > 0) and float(logp) == (0 if target else -top)
+    unknown = log_prob_bound(torch.full((1, 2), 1e30).double() * z.sign(), z, torch.tensor([1]), 1)
+    assert float(unknown[1]) == float("inf")
+    small = log_prob_bound(z / top, 0 * z, torch.tensor([1]), 1)
+    assert float(small[1]) < 32 * U, "the control"
+
+
+def test_more_roundings_than_fp32_allows_have_no_bound():
+    """Beyond 2^24 the formula is negative, and would allow less than nothing."""
+    assert gamma(2**24 - 1) > 0
+    for k in (2**24, 2**25):
+        with pytest.raises(InputError, match="fewer than 2"):
+            gamma(k)

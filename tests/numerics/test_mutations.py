@@ -556,3 +556,13 @@ def test_the_number_of_threads_is_given_back_and_changes_nothing():
         assert mutation_table((2, 40, 8), **few).table == first.table
     finally:
         torch.set_num_threads(threads)
+
+
+def test_truncation_does_not_overflow():
+    """Toward zero the largest number is as far as a finite sum gets; infinite ones stay."""
+    top = float(np.finfo(np.float32).max)
+    a = np.float32([top, -top, top, np.inf, -np.inf, np.inf])
+    b = np.float32([top, -top, -top, 1, 1, -np.inf])
+    with np.errstate(all="ignore"):
+        got = add_truncated(a, b)
+    assert got[:5].tolist() == [top, -top, 0.0, np.inf, -np.inf] and np.isnan(got[5])

@@ -14,12 +14,19 @@ import workbench as wb
 from workbench._result import json_text
 from workbench.errors import InputError
 from workbench.evidence import raw_bits
-from workbench.numerics.bounds.linear_logp import TINY, Heights, gamma, linear_logp_bounds
+from workbench.numerics.bounds import bounds
+from workbench.numerics.bounds.linear_logp import (
+    TINY,
+    Heights,
+    gamma,
+    linear_logp_bounds,
+    log_prob_bound,
+)
 from workbench.numerics.contract import contract
 from workbench.numerics.exact import exact_linear
 from workbench.numerics.tolerance import tolerance
-from workbench.numerics.tolerance.scale import FAR, Scale
-from workbench.numerics.tolerance.subject import Subject, log_prob_bound
+from workbench.numerics.tolerance.scale import FAR, Scale, lower_median
+from workbench.numerics.tolerance.subject import Subject
 from workbench.ops.inputs import DTYPES
 from workbench.orders import ReductionTree, declared_order, sequential
 
@@ -29,6 +36,7 @@ WEIGHT = torch.randn(40, 320, generator=G)
 KINDS = ("worst_case", "running", "probabilistic")
 CELL = contract().cell("forward_accuracy", "lm_head", "fp32")
 HUGE = 4.0  # allows any error here but NaN and Inf
+BEYOND = dict.fromkeys(["rtol"], 2 * float(torch.finfo(torch.float32).max))
 
 
 @pytest.fixture(scope="module")
@@ -244,6 +252,19 @@ def test_where_nothing_is_bounded_nothing_is_proposed(kernel):
     assert found.chosen.count == 2 and found.chosen.below == 2
     assert "1 outputs have no finite reference" in found.warnings[-1]
     assert len(found.rows()) == 4, "no row of a proposal that there is not"
+    # Nothing is promised of these outputs, so the kernel has broken nothing.
+    assert all((b.beyond, b.unbounded, b.worst_ratio) == (0, 2, 0.0) for b in found.bounds.values())
+    assert (found.chosen.false_alarms, found.chosen.missed) == (0, 0)
+    assert any("2 outputs have no bound" in warning for warning in found.warnings)
+    # The control: one output with a bound, and beyond it.
+    mixed = torch.cat([weight, torch.ones(1, 320)])
+    bad = tolerance(
+        returning(torch.zeros(2, 2)),
+        hidden,
+        mixed,
+        tree=declared_order("lm_head", kernel.config, 320),
+    )
+    assert (bad.bounds["running"].beyond, bad.bounds["running"].unbounded) == (1, 2)
 
 
 # ---- references and orders -----------------------------------------------------------------------
@@ -279,6 +300,24 @@ def test_against_sums_in_another_order_the_bounds_add_up(kernel):
     assert found.bounds["running"].beyond == 0
 
 
+def test_the_doubts_and_the_delta_of_a_reference_s_order_count(kernel):
+    """A sequential sum of constants is what the probabilistic bound fails on."""
+    other = ReductionTree.from_nested(sequential(range(320)))
+    order = declared_order("lm_head", kernel.config, 320)
+    hidden, weight = torch.full((2, 320), 0.1), torch.full((3, 320), 0.1)
+    found = tolerance(kernel, hidden, weight, reference=other)
+    assert any(w.startswith("reference: roundings share a sign") for w in found.warnings)
+    alone = tolerance(kernel, hidden, weight)
+    assert not any("reference" in w for w in alone.warnings)
+    both = tolerance(kernel, HIDDEN, WEIGHT, reference=other)
+    wanted = bounds(order, HIDDEN, WEIGHT, reference=other)
+    for kind in KINDS:
+        assert np.array_equal(both.bound(kind), wanted.get(kind))
+    known = tolerance(torch.nn.functional.linear, HIDDEN, WEIGHT, reference=other)
+    plain = tolerance(torch.nn.functional.linear, HIDDEN, WEIGHT)
+    assert np.all(known.bound() > plain.bound()) and list(known.bounds) == ["worst_case"]
+
+
 def test_without_an_order_there_is_the_worst_over_all_of_them(kernel):
     found = tolerance(torch.nn.functional.linear, HIDDEN, WEIGHT)
     assert list(found.bounds) == ["worst_case"] and found.kind == "worst_case"
@@ -305,6 +344,8 @@ def test_an_order_can_be_revealed(kernel):
 
     asked = tolerance(by_halves, HIDDEN[:2, :32], WEIGHT[:3, :32], tree="reveal")
     assert list(asked.bounds) == list(KINDS) and asked.bounds["running"].beyond == 0
+    assert asked.warnings[0].startswith("the order was revealed of row 0"), "of others: not known"
+    assert not any("row 0" in warning for warning in found.warnings), "a kernel's rows are alike"
 
 
 def test_a_kernel_an_operator_and_its_callable_agree(kernel, found):
@@ -414,6 +455,13 @@ def test_the_bound_of_a_log_prob_is_that_of_linear_logp_for_the_same_logits():
         ({"kind": "best"}, "worst_case, running"),
         ({"target": TARGET}, "no target"),
         ({"weight": None}, "needs a weight"),
+        ({"weight": [1.0]}, "weight is list"),
+        ({"hidden": [1.0], "dtype": "fp32"}, "hidden is list"),
+        ({"hidden": torch.ones(())}, "no dimension"),
+        ({"bias": torch.ones(1)}, r"bias is \[1\]"),
+        ({"bias": torch.ones(40).double()}, "float64"),
+        ({"fn": torch.nn.functional.linear, "delta": 7.0}, "delta=7.0"),
+        (BEYOND, "range of fp32"),
         ({"weight": WEIGHT[:, :9]}, "do not fit"),
         ({"weight": WEIGHT.bfloat16()}, "give one dtype"),
         ({"hidden": HIDDEN[:0]}, "no outputs"),
@@ -459,24 +507,80 @@ def test_texts_and_json(found):
     assert "240 outputs flagged" in str(found.chosen) and "<table>" in found._repr_html_()
 
 
+@pytest.mark.parametrize("count", [1, 2, 7, 4096, 20_001, 50_000])
+@pytest.mark.parametrize("kind", ["normal", "sorted", "ties", "blocks", "inf"])
+def test_the_lower_median_against_all_in_order(kind, count):
+    values = np.random.default_rng(count).standard_normal(count)
+    if kind == "sorted":
+        values.sort()
+    elif kind == "ties":
+        values = np.round(values)
+    elif kind == "blocks":  # what stands at a sample's places is unlike the rest
+        values[:: max(1, count // 4096)] += 9
+    elif kind == "inf":
+        values[count // 3 :] = np.inf
+    assert lower_median(values) == sorted(values.tolist())[(count - 1) // 2]
+    values[-1] = np.nan
+    assert math.isnan(lower_median(values)) and math.isnan(lower_median(values[:0]))
+
+
+def test_blocks_say_what_the_whole_says(kernel):
+    """More outputs than a block, not a multiple of it; no error, NaN and Inf among them."""
+    rows, columns = 37, 1801
+    exact = torch.randn(rows, columns, generator=G)
+    got = exact + 2.0**-22 * torch.randn(rows, columns, generator=G)
+    got[:, 3], got[20, 5], got[30, 7] = exact[:, 3], math.nan, math.inf
+    exact[4, 3] = got[4, 3] = 0.0  # no error, and with atol 0 no allowance
+    bound = torch.rand(rows, columns, generator=G).double() * 2.0**-20
+    bound[36, 1] = math.inf
+    flat = Scale(Subject(got, exact, {"running": bound}, "", None, "", (rows, 1, columns), ()))
+    for atol, rtol in ((0.0, 2.0**-22), (2.0**-22, 2.0**-24), (0.0, 0.0)):
+        found = flat.at(atol, np.float32(rtol), "running")
+        allowed = np.float32(atol) + np.float32(rtol) * abs(exact.numpy())
+        with np.errstate(all="ignore"):
+            size = abs(got.numpy() - exact.numpy())
+            error = abs(got.double().numpy() - exact.double().numpy())
+        b, outside = bound.numpy(), ~(size <= allowed)
+        known = b < math.inf
+        assert found.count == outside.sum() and found.below == (~(allowed.astype(float) >= b)).sum()
+        assert found.false_alarms == (outside & (error <= b) & known).sum()
+        assert found.missed == (~outside & ~(error <= b) & known).sum()
+        loose = np.sort((allowed / b).ravel())
+        assert found.looseness_median == loose[(loose.size - 1) // 2]
+        assert (found.looseness_min, found.looseness_max) == (loose[0], loose[-1])
+        assert found.far == (loose > FAR).sum()
+        assert math.isnan(found.worst_ratio) and found.worst["row"] == 20
+        assert type(found.count) is type(found.far) is int
+    got[20, 5], got[30, 7] = exact[20, 5], exact[30, 7]
+    flat = Scale(Subject(got, exact, {"running": bound}, "", None, "", (rows, 1, columns), ()))
+    found = flat.at(2.0**-22, 0.0, "running")
+    ratio = (got - exact).abs() / np.float32(2.0**-22)
+    assert found.worst_ratio == float(ratio.max())
+    assert found.worst["row"] * columns + found.worst["column"] == int(ratio.argmax())
+
+
 @pytest.mark.serial
 def test_a_pair_costs_no_more_than_judging_once():
-    """A slider must feel live: at 160 x 4096 outputs a pair costs a few passes over them."""
+    """A slider must feel live: at 160 x 4096 outputs a pair costs a few passes over them.
+
+    One thread against torch's: on a busy machine those wait for each other, so the two are timed in
+    turn and each at its best.
+    """
     exact = torch.randn(160, 4096, generator=G).double()
     got = (exact + 2.0**-22 * torch.randn(160, 4096, generator=G)).float()
-    bounds = {"running": torch.rand(160, 4096, generator=G).double() * 2.0**-20}
-    scale = Scale(Subject(got, exact.float(), bounds, "", None, "", (160, 1, 4096), ()))
-
-    def seconds(call) -> float:
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            call()
-            times.append(time.perf_counter() - start)
-        return min(times)
+    limits = {"running": torch.rand(160, 4096, generator=G).double() * 2.0**-20}
+    scale = Scale(Subject(got, exact.float(), limits, "", None, "", (160, 1, 4096), ()))
 
     def judged() -> None:
         contract().judge(got, exact, "forward_accuracy", "lm_head", "fp32")
 
-    assert scale.at(CELL.atol, CELL.rtol, "running").outputs == 160 * 4096
-    assert seconds(lambda: scale.at(CELL.atol, CELL.rtol, "running")) < 3 * seconds(judged)
+    def asked() -> None:
+        assert scale.at(CELL.atol, CELL.rtol, "running").outputs == 160 * 4096
+
+    best = dict.fromkeys((judged, asked), math.inf)
+    for _ in range(9):
+        for call in best:
+            start = time.perf_counter()
+            call()
+            best[call] = min(best[call], time.perf_counter() - start)
+    assert best[asked] < 3 * best[judged]

@@ -363,6 +363,26 @@ def test_the_answers_need_the_right_order():
     assert arithmetic(chain, 8, tree=reverse).fused_leaves == (7,)
 
 
+def test_one_odd_node_is_seen_where_every_node_is_asked():
+    """Plain speaks of the nodes that were asked: 32 of 299 may miss the one that keeps 53 bits."""
+    n, odd = 300, 150
+
+    def nearly(a, b):
+        total, *rest = (a * b).T
+        for k, product in enumerate(rest, 1):
+            if k == odd + 1:
+                continue
+            if k == odd:
+                total = total.astype(np.float64) + product
+                product = rest[odd]
+            total = (total + product).astype(np.float32)
+        return total
+
+    tree = ReductionTree.from_nested(sequential(range(n)))
+    every = arithmetic(nearly, n, tree=tree, nodes=None)
+    assert not every.plain and every.sum_bits == (24, 53)
+
+
 def test_refusals():
     tree = ReductionTree.from_nested([0, 1])
     with pytest.raises(InputError, match="n=1"):

@@ -49,8 +49,10 @@ def real(rows, n):
 def test_torch_mv(rows, n):
     ours = found("torch.mv", rows, n, threads=1)
     if isinstance(ours, ParityError):
+        # Seen to hold with MKL on CPUs with AVX2 and with AVX-512; of others nothing is claimed.
+        wide = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
         mkl = torch.backends.mkl.is_available() and platform.machine() == "x86_64"
-        assert not (mkl and rows == 1 and n == 64), ours
+        assert not (mkl and wide), ours
         return
     compiled = ours.compiled() if n in (576, 4096) else ours
     before = torch.get_num_threads()

@@ -155,8 +155,9 @@ def test_a_norm():
 
 
 def test_refusals():
-    with pytest.raises(InputError, match="n=-1"):
-        reveal_positive(lambda x: x.sum(1), -1)
+    for n in (-1, 2.5):
+        with pytest.raises(InputError, match=f"n={n}; a sum has a whole number"):
+            reveal_positive(lambda x: x.sum(1), n)
     with pytest.raises(InputError, match="got int"):
         reveal_positive(3, 4)
     with pytest.raises(InputError, match=r"gave \[\] for"):

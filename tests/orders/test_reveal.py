@@ -12,6 +12,7 @@ from adders import adder, aligned_node, exact_node, random_nested
 from workbench.errors import InputError
 from workbench.orders.reveal import RevealError, confirm, probing, reveal
 from workbench.orders.reveal.positive import reveal_positive
+from workbench.orders.reveal.targets import Target
 from workbench.orders.tree import ReductionTree, adjacent_pairs, sequential
 
 
@@ -233,6 +234,25 @@ def test_fsum_is_one_exact_node():
     assert tree.report.arithmetic == "fp32 sums"
 
 
+def neumaier(terms):
+    """Nearly exact: what an addition loses is summed beside it, in fp32."""
+    total, lost = terms[:, 0].copy(), np.zeros(len(terms), np.float32)
+    for x in terms.T[1:]:
+        new = total + x
+        first = np.abs(total) >= np.abs(x)
+        lost += np.where(first, (total - new) + x, (x - new) + total)
+        total = new
+    return total + lost
+
+
+@pytest.mark.parametrize("n", [5, 20, 100])
+def test_a_sum_that_is_nearly_exact_is_not_called_exact(n):
+    """It has the bits of an exact node on N(0, 1), and on terms of mixed scales."""
+    tree = found(neumaier, n)
+    assert tree.height == 1 and tree.report.fused == {"exact": 1}
+    assert tree.report.arithmetic is None and "not plain sums" in tree.report.checks[-1]
+
+
 # ---- refused -------------------------------------------------------------------------------------
 
 
@@ -322,6 +342,19 @@ def test_what_is_no_sum_in_one_order_is_refused(fn, reason):
     assert error.value.reason == reason, str(error.value)
 
 
+def test_a_large_sorting_sum_is_refused_at_once():
+    """Taking one node of 3,000 terms apart would cost 3,000 rounds."""
+    calls = []
+
+    def counted(terms):
+        calls.append(len(terms))
+        return by_value(terms)
+
+    with pytest.raises(RevealError, match="sorts its terms"):
+        found(counted, 3000)
+    assert len(calls) < 40
+
+
 def test_the_message_for_rows_says_what_to_do_and_that_works():
     with pytest.raises(RevealError, match=r"rows=N, row=r"):
         found(of_the_place, 60)
@@ -360,6 +393,8 @@ def test_answers_that_fit_no_tree_are_refused():
     ("options", "words"),
     [
         ({"n": -1}, "0 or more terms"),
+        ({"n": 2.5}, "a whole number"),
+        ({"fn": Target("mine", 5, "fp32", "numpy", lambda terms, fixed: terms)}, "of 5 terms"),
         ({"dtype": "int8"}, "wanted one of fp32"),
         ({"array": "list"}, "wanted 'auto'"),
         ({"batch_bytes": 0}, "at least one row"),

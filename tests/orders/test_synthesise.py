@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from workbench.build import arch as architectures
 from workbench.errors import InputError
 from workbench.orders.declared import lm_head_order
 from workbench.orders.dot import dot
-from workbench.orders.synthesise import SynthesisError, synthesise
-from workbench.orders.synthesise.asc import ascend_source
+from workbench.orders.synthesise import SynthesisError, asc, synthesise
+from workbench.orders.synthesise.asc import ascend_source, reduce_sum_tiles
 from workbench.orders.synthesise.host import fold_spines, host_source, operations
 from workbench.orders.synthesise.regular import lanes_of
 from workbench.orders.tree import ReductionTree, adjacent_pairs, sequential
@@ -145,6 +146,20 @@ def test_signs_of_zero_subnormals_infinities(name):
     assert flushed.tobytes() == want.tobytes() and flushed[1] != 0
 
 
+@pytest.mark.parametrize("name", ["method 1", "random, large", "8 lanes"])
+def test_fused_products_keep_the_sign_of_zero(name):
+    """1 * -0 is -0, also where it is fused, and whichever operand fills the lanes of outputs."""
+    nested, _ = ORDERS[name]
+    tree = nested if isinstance(nested, ReductionTree) else ReductionTree.from_nested(nested)
+    mask = fusable(tree, 0.5, 6)
+    kernel = synthesise(tree, fused=mask)
+    ones, minus = np.ones((20, tree.leaves), np.float32), np.full((2, tree.leaves), -0.0, "f4")
+    want = dot(tree, ones, minus, mask)
+    assert np.signbit(want).all() and mask.any()
+    assert kernel(ones, minus).tobytes() == want.tobytes()
+    assert kernel(minus, ones).tobytes() == np.ascontiguousarray(want.T).tobytes()
+
+
 def test_code_stays_small():
     """A table for 4096 terms in no order; a few functions for what repeats; nothing is unrolled."""
     wild = ReductionTree.from_nested(random_order(4096, 5))
@@ -268,6 +283,40 @@ def test_a_long_row_is_taken_in_pieces():
     assert kernel(a, b).tobytes() == dot(tree, a, b).tobytes()
     minus = np.full((1, tree.leaves), -0.0, np.float32)
     assert not np.signbit(kernel(minus, np.ones(tree.leaves, np.float32))).any()
+
+
+def test_a_tile_longer_than_a_piece_has_room_in_ub():
+    """ReduceSum takes a tile whole; the checked mode sees a copy beyond its buffer."""
+    tree = lm_head_order(12_864, 12_800, None, 2)
+    kernel = synthesise(tree, kind="ascend", arch="dav-3510", backend="twin")
+    assert "tiles of 12800 terms" in kernel.what
+    a, b = draw(2, tree.leaves, 1), draw(1, tree.leaves, 2)
+    out = torch.empty(2, 1)
+    given = (torch.from_numpy(a), torch.from_numpy(b), out)
+    kernel.kernel.launch(kernel.name, 2, *given, 2, 1, check=True)
+    assert out.numpy().tobytes() == dot(tree, a, b).tobytes()
+
+
+@pytest.mark.parametrize("method", [1, 2])
+def test_the_shortest_tile_of_an_order_is_found(method, monkeypatch):
+    """Against a search that tries every tile; few are tried here."""
+    on = architectures.load("dav-3510")
+    for n, tile in ((1, 64), (64, 64), (700, 192), (1000, 320), (1024, 512), (960, 128)):
+        tree = lm_head_order(n, tile, None, method)
+        every = [
+            (t, repeats)
+            for t in range(64, n + 64, 64)
+            for repeats, order in (
+                (False, lm_head_order(n, t, on)),
+                (True, lm_head_order(n, t, None, 2) if n % 64 == 0 else None),
+            )
+            if order == tree
+        ]
+        assert reduce_sum_tiles(tree, on) == (every[0] if every else None), (n, tile)
+    tried = []
+    monkeypatch.setattr(asc, "lm_head_order", lambda *how: tried.append(how) or tree)
+    assert reduce_sum_tiles(ReductionTree.from_nested(random_order(2000, 3)), on) is None
+    assert len(tried) < 6
 
 
 def test_orders_that_no_ascend_kernel_has():

@@ -37,3 +37,18 @@ def test_marks(table):
     assert _cell(table.row("correct", "fp32")["cosine"], 16)[1] == "·"
     assert _cell(None, 16)[1] == ""
     assert [_percent(s) for s in (1.0, 0.994, 0.5, 0.01, 0.001)] == ["100", "99", "50", "1", "0.1"]
+    # 100 is all of them, and no number says that there was none.
+    assert [_percent(s) for s in (0.9999, 0.0002)] == ["99", "<.1"]
+
+
+def test_a_gate_that_could_not_judge_is_not_the_one_that_sees_least(table):
+    from workbench.plots.mutations import _finding
+
+    class Unjudged:
+        gates = ("none", *table.gates)
+        false_alarms = staticmethod(table.false_alarms)
+
+        def seen(self, gate, dtype):
+            return (0, 0) if gate == "none" else table.seen(gate, dtype)
+
+    assert _finding(Unjudged(), "fp32") == _finding(table, "fp32")

@@ -24,6 +24,7 @@ from workbench.commands.arguments import (
     parse_pairs,
     progress,
 )
+from workbench.commands.inputs import sample_rows
 from workbench.errors import InputError
 from workbench.ops import registry
 
@@ -124,7 +125,7 @@ def invariance(
         )
     options: dict[str, Any] = {} if seed is None else {"seed": seed}
     inputs = adapters.operator_inputs(
-        op, *_sample(op, sample, dtype, hidden, vocab, rows, seed), gradient=gradient, **options
+        op, *sample_rows(op, sample, dtype, hidden, vocab, rows, seed), gradient=gradient, **options
     )
     if transforms is not None:
         options["transforms"] = [t for t in transforms.replace(" ", "").split(",") if t]
@@ -236,32 +237,3 @@ def _callable(name: str, op: str) -> Callable[..., Any]:
     from workbench.numerics.candidates import load_callable
 
     return load_callable(name, "kernel, native, F.linear, torch.mv, module:callable")
-
-
-def _sample(
-    op: str, name: str, dtype: str, hidden: int | None, vocab: int, rows: int, seed: int | None
-) -> tuple[Any, Any, Any]:
-    """The operator's rows, weight [vocab, H] and target [rows]."""
-    from workbench import samples
-    from workbench.numerics.memory import check_memory
-    from workbench.ops import NativeLMHeadOp, inputs
-
-    kind = inputs.DTYPES[dtype]
-    if name == "synthetic":
-        check_memory(4 * (rows + vocab) * (hidden or 4096), f"a sample of {rows} rows, V = {vocab}")
-        found = samples.qwen3(
-            rows=rows, vocab=vocab, hidden_size=hidden or 4096, dtype=kind, seed=seed or 0
-        )
-    else:
-        found = samples.smollm2()
-    states = found.hidden.reshape(-1, found.hidden.shape[-1])
-    if rows > len(states) or vocab > len(found.weight):
-        raise InputError(
-            f"{name} has {len(states)} hidden states and {len(found.weight)} rows of weight; "
-            f"asked for --rows {rows} --vocab {vocab}"
-        )
-    states, weight = states[:rows].to(kind), found.weight[:vocab].to(kind)
-    target = found.target.flatten()[:rows] % vocab
-    if op == "batch_invariant_logp":
-        states = NativeLMHeadOp()(states, weight)
-    return states, weight, target

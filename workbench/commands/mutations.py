@@ -17,6 +17,7 @@ from workbench.commands.arguments import (
     json_option,
     progress,
 )
+from workbench.commands.inputs import sample_rows
 from workbench.errors import InputError
 
 
@@ -104,15 +105,7 @@ def _list(text: str) -> list[str]:
 
 
 def _real(rows: int, vocab: int, hidden: int | None) -> dict[str, Any]:
-    from workbench import samples
-
     if hidden is not None:
         raise InputError("--hidden is for the normal sample; smollm2's hidden size is 576")
-    real = samples.smollm2()
-    states = real.hidden.reshape(-1, real.hidden.shape[-1])
-    if rows > len(states) or vocab > len(real.weight):
-        raise InputError(
-            f"--rows {rows} and --vocab {vocab}: smollm2 has {len(states)} hidden states and "
-            f"{len(real.weight)} vocabulary rows"
-        )
-    return {"hidden": states[:rows].float(), "weight": real.weight[:vocab].float()}
+    states, weight, _ = sample_rows("lm_head", "smollm2", "fp32", None, vocab, rows, None)
+    return {"hidden": states, "weight": weight}

@@ -80,7 +80,7 @@ def reveal(
     and --columns belong to the question (1 where left out).
 
     Exit code 1: it is no sum in one fixed order; or the order of a kernel is not the declared one;
-    or, with --all, an output is not explained by its order.
+    or, with --all, no arithmetic along its order explains an output.
 
     Example: workbench reveal lm_head --n 4096 -D TILE_LENGTH=1024 --arch dav-3510
     """
@@ -101,7 +101,7 @@ def reveal(
         asked = load_callable(target, f"{', '.join(KERNELS)}, library functions, module:callable")
     progress(f"probing {target} with {n} terms")
     if every:
-        return _every(asked, n, dtype, array, seed, options, arithmetic)
+        return _every(target, asked, config, n, dtype, array, seed, options, arithmetic)
     if target == "batch_invariant_logp" and arithmetic:
         raise InputError("batch_invariant_logp sums exponentials: --arithmetic does not apply")
     from workbench.orders.reveal import reveal as find
@@ -120,7 +120,9 @@ def reveal(
 
 
 def _every(
+    name: str,
     asked: Any,
+    config: KernelConfig | None,
     n: int,
     dtype: str,
     array: str,
@@ -137,7 +139,13 @@ def _every(
     found = row_orders(
         asked, n, rows, columns=options["columns"], dtype=dtype, array=array, seed=seed
     )
-    return Outcome(found, str(found), FAILED if found.unexplained else OK)
+    if config is None:
+        return Outcome(found, str(found), FAILED if found.unexplained else OK)
+    declared = [_declared(name, asked, n, tree) for tree, _ in found.groups]
+    lines = [str(found), *(_compared(one) for one in declared)]
+    bad = found.unexplained or not all(one["equal"] for one in declared)
+    data = {**found.to_dict(), "declared": declared}
+    return Outcome(data, "\n".join(lines), FAILED if bad else OK)
 
 
 def _kernel(name: str, config: KernelConfig, backend: str) -> Any:
@@ -189,6 +197,10 @@ def _text(tree: Any, data: dict[str, Any]) -> list[str]:
     )
     lines += [f"  {check}" for check in data["checks"]]
     if declared := data["declared"]:
-        same = "the same" if declared["equal"] else f"ANOTHER: {declared['difference']}"
-        lines.append(f"  declared order: {same}")
+        lines.append(_compared(declared))
     return lines
+
+
+def _compared(declared: dict[str, Any]) -> str:
+    same = "the same" if declared["equal"] else f"ANOTHER: {declared['difference']}"
+    return f"  declared order: {same}"

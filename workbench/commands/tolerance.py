@@ -18,7 +18,7 @@ from workbench.commands.arguments import (
     json_option,
     progress,
 )
-from workbench.commands.invariance import _sample as sample_rows
+from workbench.commands.inputs import sample_rows
 from workbench.errors import InputError
 from workbench.ops import registry
 
@@ -88,7 +88,8 @@ def tolerance(
     hide. A proposed pair flags no correct kernel of this order on these inputs.
 
     Exit 1 if an output is beyond its bound: then the kernel does not add in its declared order, or
-    is wrong. A pair that flags outputs is a finding, not a failure.
+    is wrong. Beyond the probabilistic bound its roundings may also not be independent: see the
+    warnings. A pair that flags outputs is a finding, not a failure.
 
     Example: workbench tolerance --op lm_head --tile 1024 --atol 2e-5 --rtol 0
     """
@@ -135,6 +136,7 @@ def report(found: Any) -> str:
     lines = [found.title(), f"  {found.outputs:,} outputs; order: {found.order}"]
     for b in found.bounds.values():
         beyond = f"{b.beyond:,} outputs beyond it" if b.beyond else "no output beyond it"
+        beyond += f", {b.unbounded:,} without a bound" if b.unbounded else ""
         lines.append(
             f"  {b.kind:13}  median {b.median:.2e}  max {b.max:.2e}  {beyond} "
             f"(worst |error| / bound {b.worst_ratio:.3g})"
@@ -148,7 +150,7 @@ def report(found: Any) -> str:
             f"      {f.below:,} allowed less than the bound, {f.far:,} more than ten times it; "
             f"{f.false_alarms:,} false alarms, {f.missed:,} missed"
         )
-    lines.append("  derived pairs, which flag no correct kernel of this order on these inputs:")
+    lines.append("  derived pairs, which flag no output within that bound on these inputs:")
     for p in found.proposals:
         mark = "  <- tightest" if p == found.proposal else ""
         lines.append(f"  {p.kind:13}  {_pair(p)}: median {p.looseness_median:.3g} bounds{mark}")

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import InputError, WorkbenchError
+from workbench.errors import InputError
 from workbench.orders.tree import ReductionTree
+from workbench.orders.tree.execute import refuse_flush
 
 _CHUNK_BYTES = 16 << 20  # working set of one chunk of rows
 
@@ -119,7 +120,8 @@ def fused_mask(tree: ReductionTree, fused: Any) -> np.ndarray:
         return mask
     if tree.arity != 2:
         raise InputError(
-            f"fused leaves need an order of pairs; this tree has a node with {tree.arity} children"
+            "fused products need an addition of two; this order has "
+            + (f"a node with {tree.arity} children" if tree.arity else "no addition at all")
         )
     pairs = tree.children.reshape(-1, 2)
     is_fused = np.zeros(n + len(pairs), bool)
@@ -168,7 +170,7 @@ def _fused(
     tree: ReductionTree, a: np.ndarray, b: np.ndarray, plain: list, multiply: list
 ) -> np.ndarray:
     """Row by row sums of a * b, both [K, n]."""
-    _refuse_flush()
+    refuse_flush()
     n = tree.leaves
     a, b = np.ascontiguousarray(a.T), np.ascontiguousarray(b.T)
     value = np.empty((n + len(tree.offsets) - 1, a.shape[1]), np.float32)
@@ -200,13 +202,3 @@ def _levels(tree: ReductionTree, mask: np.ndarray) -> tuple[list, list]:
         plain.append((n + nodes[~f], left[~f], right[~f]))
         multiply.append((n + nodes[f], left[f], right[f]))
     return plain, multiply
-
-
-def _refuse_flush() -> None:
-    # torch.set_flush_denormal(True) acts on this thread, numpy included.
-    tiny = np.full(1, 2.0**-149, np.float32)
-    if (tiny + tiny)[0] == 0:
-        raise WorkbenchError(
-            "this thread flushes subnormal numbers to zero, and an exact sum keeps them. "
-            "Call torch.set_flush_denormal(False) first"
-        )

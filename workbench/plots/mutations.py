@@ -104,15 +104,16 @@ def _cell(verdict: Any, outputs: int) -> tuple[Any, str]:
 
 
 def _percent(share: float) -> str:
-    if share >= 0.995:
-        return "100"
-    return f"{100 * share:.0f}" if share >= 0.01 else f"{100 * share:.1f}"
+    if share >= 0.01:
+        return "100" if share == 1 else f"{min(100 * share, 99):.0f}"  # 100 is all of them
+    return f"{100 * share:.1f}" if 1000 * share >= 1 else "<.1"
 
 
 def _finding(table: _Table, dtype: str) -> str:
     counts = {gate: table.seen(gate, dtype) for gate in table.gates}
     judged = max((total for _, total in counts.values()), default=0)
-    least = min(counts, key=lambda gate: counts[gate][0])
+    # (One that could not judge all of them is no match.)
+    least = min((g for g in counts if counts[g][1] == judged), key=lambda gate: counts[gate][0])
     words = f"{dtype}: of {judged} mistakes that change a bit, {least.replace('_', ' ')} sees "
     words += str(counts[least][0])
     if "running" in counts:

@@ -19,6 +19,7 @@ _KINDS = {
     "running": ("running bound", style.CATEGORIES[0], "-"),
     "probabilistic": ("probabilistic bound", style.CATEGORIES[3], "--"),
 }
+_CELLS = (style.CATEGORIES[4], style.CATEGORIES[6], style.INK)  # the kinds have other colours
 _MARKS = {"fp32": "o", "bf16": "s", "fp16": "D"}
 
 
@@ -42,7 +43,7 @@ def tolerance_ratios(found: Any, evidence: str = "", title: str = "") -> Figure:
         own = label in (found.own, "this pair")
         name = label if label == "this pair" else f"the contract's {label} cell"
         f = found.placed[label]
-        shade = style.ACCENT if label == "this pair" else style.CATEGORIES[(4, 0, 6)[i % 3]]
+        shade = style.ACCENT if label == "this pair" else _CELLS[i % len(_CELLS)]
         _steps(
             right,
             found.edges,
@@ -69,7 +70,9 @@ def _verdict(pair: Any) -> str:
     text = f"The rule flags {flagged} and allows {pair.looseness_median:.2g} times the {bound}"
     if pair.below == pair.outputs:
         return f"{text} in the median, less than it everywhere"
-    return f"{text} in the median" + (f", less for {pair.below:,} outputs" if pair.below else "")
+    return f"{text} in the median" + (
+        f", less for {pair.below:,} output{'s' * (pair.below > 1)}" if pair.below else ""
+    )
 
 
 def _steps(
@@ -111,7 +114,7 @@ def _span(edges: np.ndarray, counts: Sequence[np.ndarray]) -> tuple[float, float
     if not len(filled):
         return -2.0, 2.0
     low, high = min(edges[filled[0]], -0.5), max(edges[filled[-1] + 1], 0.5)
-    room = 0.3 * (high - low)
+    room = 0.42 * (high - low)
     return min(low, -room), max(high, room)
 
 
@@ -132,8 +135,8 @@ def tolerance_plane(
         at: A pair to mark, or None.
     """
     title = title or (
-        "A pair to the right of a line flags no correct kernel; a coloured one flags some of "
-        f"these {found.outputs:,} outputs"
+        "Right of a line no correct kernel is flagged; in the coloured area some of these "
+        f"{found.outputs:,} outputs are"
     )
     fig = style.figure(10.5, 6.4, title, evidence or style.evidence_text(found))
     ax = fig.subplots()
@@ -165,6 +168,8 @@ def tolerance_plane(
             x, y = zip(*shown, strict=True)
             for width, ink in ((4.5, "white"), (2.2, color)):
                 label = name if ink == color else None
+                if label and kind == "probabilistic":
+                    label += ": almost none"
                 ax.plot(x, y, color=ink, lw=width, ls=dashes, label=label)
     _cells(ax, found.cells, found.own, low)
     if at is not None:
@@ -172,9 +177,9 @@ def tolerance_plane(
             [max(at[0], left)],
             [max(at[1], low)],
             marker="X",
-            ms=15,
+            ms=13,
             mec="white",
-            mew=1.5,
+            mew=1.2,
             color=style.ACCENT,
             ls="",
             label=f"this pair: {_number(at[0])}, {_number(at[1])}",
@@ -192,7 +197,7 @@ def tolerance_plane(
         ncols=3,
         fontsize=10,
         frameon=False,
-        markerscale=0.7,
+        markerscale=0.6,
     )
     return fig
 
@@ -204,13 +209,26 @@ def _cells(ax: Axes, cells: Mapping[str, tuple[float, float]], own: str, low: fl
             [atol],
             [max(rtol, low)],
             marker=_MARKS[name],
-            ms=10 if name == own else 7,
+            # The own one is large enough to be seen around the mark of a pair that is on it.
+            ms=20 if name == own else 8,
             color=style.INK if name == own else "white",
-            mec=style.INK,
+            mec="white" if name == own else style.INK,
             mew=1.5,
             ls="",
             label=text,
             clip_on=False,
+            zorder=5,
+        )
+        ax.annotate(
+            name,
+            (atol, max(rtol, low)),
+            xytext=(11, 5),
+            textcoords="offset points",
+            fontsize=11,
+            fontweight="bold" if name == own else "normal",
+            color=style.INK,
+            bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.85},
+            annotation_clip=False,
             zorder=5,
         )
 

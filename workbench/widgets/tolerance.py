@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import html
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from workbench.widgets.judge import BASELINE_TILE, OP, explain, tile_choices
 from workbench.widgets.latest import Latest
 
 DECADES = (-8, 0)  # of both sliders
+STEP = 0.02  # of both sliders, in decades
 REST = 0.12  # seconds without a move, after which the figures are drawn
 KEPT = 3  # configurations whose errors and bounds are kept
 _BOUNDS = {
@@ -37,7 +39,7 @@ _BOUNDS = {
 }
 _STEPS = range(DECADES[0] * STEPS_A_DECADE, DECADES[1] * STEPS_A_DECADE + 1)
 _AXIS = [10.0 ** (k / STEPS_A_DECADE) for k in _STEPS]  # the scale of the sliders
-_WIDE = ipw.Layout(width="30rem")
+_WIDE = ipw.Layout(width="30rem", max_width="100%")
 _STYLE = {"description_width": "7rem"}
 
 
@@ -127,6 +129,8 @@ class TolerancePanel(ipw.VBox):
         self._hidden, self._weight, self._backend = hidden, weight, backend
         self._known: dict[tuple, Tolerance] = {}
         self._plane: tuple[Tolerance, ToleranceGrid] | None = None
+        self._ratios = ""  # the last histograms, shown faintly while the next are drawn
+        self._asked: dict[str, float] = {}  # what the program set the sliders to
         self._quiet = False  # True while a control is moved by the program
         self.tolerance: Tolerance | None = None
         self.flagged: Flagged | None = None
@@ -165,6 +169,8 @@ class TolerancePanel(ipw.VBox):
             if hasattr(control, "options") and value not in _choices(control):
                 known = ", ".join(map(str, _choices(control)))
                 raise InputError(f"{name}={value!r}: the panel offers {known}")
+            if name in ("atol", "rtol"):
+                self._asked[name] = value
             control.value = value
         return self
 
@@ -188,8 +194,8 @@ class TolerancePanel(ipw.VBox):
     def to_derived(self, _: Any = None) -> None:
         """Move the atol slider to the smallest that, with this rtol, flags no correct kernel."""
         if self.tolerance is not None:
-            least = self.tolerance.smallest_atol(self.rtol.value, self.kind.value)
-            self._set_pair(least, self.rtol.value)
+            rtol = self._exactly("rtol")
+            self._set_pair(self.tolerance.smallest_atol(rtol, self.kind.value), rtol)
             self._moved(None)
 
     # ---- controls ----------------------------------------------------------------------------
@@ -200,7 +206,7 @@ class TolerancePanel(ipw.VBox):
             "base": 10.0,
             "min": low,
             "max": high,
-            "step": 0.02,
+            "step": STEP,
             "readout_format": ".2e",
             "style": _STYLE,
             "layout": _WIDE,
@@ -233,29 +239,52 @@ class TolerancePanel(ipw.VBox):
         self.reference = ipw.Dropdown(
             options=REFERENCES, value=start.reference, description="reference", **small
         )
-        self.contract = ipw.Button(description="contract's cell", layout=ipw.Layout(width="9rem"))
-        self.derived = ipw.Button(description="derived atol", layout=ipw.Layout(width="9rem"))
+        self.contract = ipw.Button(
+            description="contract's cell",
+            tooltip="Move atol and rtol to the contract's cell of this dtype",
+            layout=ipw.Layout(width="9rem"),
+        )
+        self.derived = ipw.Button(
+            description="derived atol",
+            tooltip="Keep rtol; move atol to the smallest that the chosen bound never exceeds",
+            layout=ipw.Layout(width="9rem"),
+        )
         self.contract.on_click(self.to_contract)
         self.derived.on_click(self.to_derived)
         for control in (self.atol, self.rtol, self.kind, self.tile, self.reference):
             control.observe(self._moved, "value")
         for control in (self.arch, self.dtype):
             control.observe(self._limits_moved, "value")
-        left = ipw.VBox([self.atol, self.rtol, self.tile, self.kind])
-        buttons = ipw.HBox([self.contract, self.derived])
-        right = ipw.VBox([self.dtype, self.arch, self.reference, buttons])
+        goto = ipw.Label("move to", layout=ipw.Layout(width="7rem", justify_content="flex-end"))
+        buttons = ipw.HBox([goto, self.contract, self.derived])
+        column = ipw.Layout(max_width="100%")
+        left = ipw.VBox([self.atol, self.rtol, buttons, self.kind], layout=column)
+        right = ipw.VBox([self.dtype, self.arch, self.reference, self.tile], layout=column)
         self._controls = ipw.HBox([left, right], layout=ipw.Layout(flex_flow="row wrap"))
 
     def _state(self) -> ToleranceState:
         return ToleranceState(
-            self.atol.value,
-            self.rtol.value,
+            self._exactly("atol"),
+            self._exactly("rtol"),
             self.kind.value,
             self.tile.value,
             self.arch.value,
             self.dtype.value,
             self.reference.value,
         )
+
+    def _exactly(self, name: str) -> float:
+        """A slider's value, or what the program set it to.
+
+        A front end knows the slider's steps only: it moves what was set to the nearest and sends
+        that back. The contract's cell and a derived atol are to be counted as they are.
+        """
+        value = getattr(self, name).value
+        if not _on_a_step(value):
+            self._asked[name] = value
+        elif name in self._asked and _nearest(self._asked[name]) != _nearest(value):
+            del self._asked[name]  # moved by hand
+        return self._asked.get(name, value)
 
     def _moved(self, change: Any) -> None:
         if not self._quiet:
@@ -278,8 +307,8 @@ class TolerancePanel(ipw.VBox):
     def _set_pair(self, atol: float, rtol: float) -> None:
         low, high = (10.0**decade for decade in DECADES)
         with _Quietly(self):
-            self.atol.value = min(max(atol, low), high)
-            self.rtol.value = min(max(rtol, low), high)
+            for name, value in (("atol", atol), ("rtol", rtol)):
+                self._asked[name] = getattr(self, name).value = min(max(value, low), high)
 
     # ---- counting ----------------------------------------------------------------------------
 
@@ -338,16 +367,18 @@ class TolerancePanel(ipw.VBox):
             return
         if shown.tolerance is None or shown.flagged is None:
             self.status.value = _status(
-                f"building tile {state.tile_length} for {state.arch} and deriving its bounds …"
+                f"building tile {state.tile_length} for {state.arch} in {state.dtype} and "
+                "deriving its bounds …"
+                + (" Below is what was shown before." if self.tolerance else "")
             )
             return  # what was shown before stays until there is something new to say
         self.tolerance, self.flagged = shown.tolerance, shown.flagged
-        self.status.value = _status("counted")
+        self.status.value = _status("counted, drawing …")
         self.numbers.value = _numbers(shown)
         if draw:
             self._artist.submit(shown)
 
-    def _draw(self, shown: Shown) -> Iterator[tuple[Shown, str]]:
+    def _draw(self, shown: Shown) -> Iterator[tuple[Shown, str, bool]]:
         found, state = shown.tolerance, shown.state
         if found is None or shown.flagged is None:
             return
@@ -359,19 +390,34 @@ class TolerancePanel(ipw.VBox):
             self._plane = found, found.grid(_AXIS, _AXIS)
         plane = tolerance_plane(self._plane[1], (state.atol, state.rtol))
         first = _image(plane, f"Plane of atol and rtol: {shown.flagged.title()}.")
-        yield shown, first
+        old = f'<div aria-hidden="true" style="opacity: .35">{self._ratios}</div>'
+        yield shown, first + (old if self._ratios else ""), False
         if self._shown is not shown:
             return
         ratios = tolerance_ratios(found.histogram(state.atol, state.rtol, state.kind))
-        yield shown, first + _image(ratios, f"Histograms: {_looseness(shown.flagged)}.")
+        self._ratios = _image(ratios, f"Histograms: {_looseness(shown.flagged)}.")
+        yield shown, first + self._ratios, True
 
-    def _hang(self, drawn: tuple[Shown, str]) -> None:
-        shown, picture = drawn
+    def _hang(self, drawn: tuple[Shown, str, bool]) -> None:
+        shown, picture, complete = drawn
         if self._shown is shown:  # else it is of a position that was left
             self.picture.value = picture
+            if complete:
+                self.status.value = _status("done")
 
     def _undrawn(self, shown: Shown, error: Exception) -> None:
+        self.status.value = _status("counted")
         self.picture.value = _error(explain(error))
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """The widget, and for a page without a kernel what it shows now, as text and images."""
+        data = super()._repr_mimebundle_(**kwargs)
+        data["text/plain"] = repr(self)
+        data["text/html"] = (
+            "<p>The panel as it was when its cell ended. Run the cell to move its sliders.</p>"
+            f"{self.numbers.value}{self.picture.value}"
+        )
+        return data
 
     def __repr__(self) -> str:
         return f"TolerancePanel: {self.error or self.flagged}"
@@ -394,6 +440,17 @@ def _choices(control: Any) -> list[Any]:
     return [o[1] if isinstance(o, tuple) else o for o in control.options]
 
 
+def _nearest(value: float) -> int:
+    """The step of a slider that is nearest to `value`, from its left end."""
+    return round((math.log10(value) - DECADES[0]) / STEP)
+
+
+def _on_a_step(value: float) -> bool:
+    """To six digits of a step: the browser's powers of ten may differ from Python's in a bit."""
+    steps = (math.log10(value) - DECADES[0]) / STEP if value > 0 else math.inf
+    return math.isfinite(steps) and round(steps, 6) == round(steps)
+
+
 def _status(text: str) -> str:
     return (
         '<div role="status" class="workbench-status" '
@@ -412,36 +469,45 @@ def _error(text: str) -> str:
 def _looseness(f: Flagged) -> str:
     bound = f.kind.replace("_", "-")
     return (
-        f"the pair allows {f.looseness_min:.3g} to {f.looseness_max:.3g} times the {bound} bound, "
-        f"median {f.looseness_median:.3g}"
+        f"the pair allows {_three(f.looseness_min)} to {_three(f.looseness_max)} times the {bound} "
+        f"bound, median {_three(f.looseness_median)}"
     )
 
 
 def _numbers(shown: Shown) -> str:
     found, f, state = shown.tolerance, shown.flagged, shown.state
     assert found is not None and f is not None
+    bound = f.kind.replace("_", "-")
     mark = "=" if not f.count else "≠"
-    below = "no correct kernel is flagged"
+    below = "no correct kernel is flagged (on these inputs, in this order of addition)"
+    if f.kind == "probabilistic":
+        below = (
+            "if roundings are independent, no correct kernel is flagged, except with a probability "
+            f"of at most {found.delta:g} for each output"
+        )
     if f.below:
-        below = f"{f.below:,} outputs are allowed less: a correct kernel may be flagged"
+        below = f"less than it at {f.below:,}: a correct kernel may be flagged"
     least = {kind: found.smallest_atol(state.rtol, kind) for kind in found.bounds}
     derived = ", ".join(f"{kind.replace('_', '-')} {atol:.2e}" for kind, atol in least.items())
     own = next(iter(found.cells.values()))
     beyond = found.bounds[f.kind].beyond
+    place = f"row {f.worst['row']}, vocabulary id {f.worst['column']}"
     lines = {
-        "this pair": f"{mark} {f.count:,} of {f.outputs:,} outputs flagged "
-        f"({100 * f.share:.3g} %); "
-        f"worst |error| / allowed {f.worst_ratio:.3g}",
+        "worst error": f"{_three(f.worst_ratio)} times what the pair allows there ({place})",
         "against the bound": f"{_looseness(f)}; {below}",
-        "far above it": f"{f.far:,} outputs are allowed more than ten times their bound",
-        "false alarms": f"{f.false_alarms:,} flagged outputs are within their bound, {f.missed:,} "
-        "outputs beyond it pass",
-        "smallest atol": f"for this rtol, derived: {derived}",
-        "contract's cell": f"atol {own.atol:.3g}, rtol {own.rtol:.3g}: {own.count:,} flagged",
-        "the kernel": f"{beyond:,} outputs beyond the bound; order {found.order}",
+        "far above it": f"more than ten times the bound at {f.far:,}: there a fault may hide",
+        "false alarms": f"{f.false_alarms:,} of the flagged outputs are within their bound",
+        "missed": f"{f.missed:,} of the outputs that pass are beyond their bound",
+        "smallest atol": f"that flags no correct kernel with this rtol, by bound: {derived}",
+        "contract's cell": f"of this dtype: atol {own.atol:.3g}, rtol {own.rtol:.3g}, which flags "
+        f"{own.count:,}",
+        "this kernel": f"{beyond:,} of its outputs are beyond the {bound} bound",
+        "order of addition": found.order,
         "reference": found.reference,
         "warnings": "; ".join(found.warnings),
     }
+    if any(not _on_a_step(value) for value in (state.atol, state.rtol)):
+        lines["sliders"] = "stand at the step next to this pair"
     rows = "".join(
         f'<tr class="workbench-{name.replace(" ", "-").replace(chr(39), "")}"><th scope="row" '
         'style="text-align: left; padding: .1rem 1rem .1rem 0; vertical-align: top; white-space: '
@@ -450,14 +516,31 @@ def _numbers(shown: Shown) -> str:
         for name, text in lines.items()
         if text
     )
-    heading = f"<b>atol {state.atol:.3g}, rtol {state.rtol:.3g}</b>"
+    heading = (
+        '<div class="workbench-this-pair" style="font-size: 1.25em; padding: .2rem 0">'
+        f"atol {state.atol:.3g}, rtol {state.rtol:.3g}: <b>{mark} {f.count:,} of {f.outputs:,} "
+        f"outputs flagged</b> ({_percent(f)})</div>"
+    )
     proof = f"<small>{html.escape(style.evidence_text(found))}</small>"
     return f'<div style="line-height: 1.45">{heading}<table>{rows}</table>{proof}</div>'
 
 
+def _three(value: float) -> str:
+    """Three digits, and no power of ten where there is no need."""
+    short = f"{value:.3g}"
+    return f"{float(short):,.0f}" if 1000 <= abs(value) < 1e6 else short
+
+
+def _percent(f: Flagged) -> str:
+    text = f"{100 * f.share:.3g} %"
+    return "nearly 100 %" if text == "100 %" and f.count < f.outputs else text
+
+
 def _image(figure: Any, alt: str) -> str:
     data = base64.b64encode(style.png(figure, 1.2)).decode()
+    # With a ratio of its sides the page keeps its place while one image replaces another.
+    sides = " / ".join(f"{inches:g}" for inches in figure.get_size_inches())
     return (
-        f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{data}" '
-        'style="width: 100%; max-width: 60rem; background: white">'
+        f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{data}" style="width: 100%; '
+        f'max-width: 60rem; aspect-ratio: {sides}; background: white; display: block">'
     )

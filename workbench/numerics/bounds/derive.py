@@ -33,7 +33,7 @@ PRODUCTS = ("auto", "rounded", "exact")
 
 _OUT = (torch.float32, torch.bfloat16, torch.float16)
 _HOLDS = {
-    "worst_case": "always",
+    "worst_case": "always, at these depths",
     "running": "always, in this order",
     "probabilistic": "roundings as if independent",
 }

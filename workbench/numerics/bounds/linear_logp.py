@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from workbench.errors import InputError
+from workbench.numerics.bounds import parts
 from workbench.numerics.exact import exact_linear, exact_product
 from workbench.ops.inputs import IGNORE_INDEX
 
-U = 2.0**-24  # unit roundoff of fp32
+U = parts.U
 TINY = 2.0**-149  # smallest subnormal of fp32; a product or an exp that underflows loses less
 FUNCTION = 2 * U  # Exp and Ln within one ulp
 RUN = 16  # products of a logit between two partial sums that are computed
@@ -61,11 +63,14 @@ class Bounded(NamedTuple):
 def gamma(k: int) -> float:
     """k u / (1 - k u) of fp32: the relative error of k roundings in a row.
 
+    Raises:
+        InputError: k u >= 1, where nothing is known.
+
     Example:
         >>> gamma(1) > 2**-24, gamma(0)
         (True, 0.0)
     """
-    return k * U / (1 - k * U)
+    return float(parts.gamma(np.array(k)))
 
 
 def linear_logp_bounds(
@@ -149,22 +154,8 @@ def linear_logp_bounds(
         e = U * (_partial_sums(rows, weight, bias) + scale)
     e = e + width * TINY
     e = e + low(z.abs() + e)
-    most = e.amax(1, keepdim=True)
-
-    top = z.amax(1, keepdim=True)
-    depth = (top - z).abs() + 2 * most
-    p = torch.softmax(z, 1)
-    delta = torch.expm1(U * depth) * (1 + FUNCTION) + FUNCTION
-    rho = torch.exp(2 * most) * (p * delta).sum(1, keepdim=True)
-    rho = torch.minimum(rho, delta.amax(1, keepdim=True))  # a mean is at most the largest
-    rho = gamma(heights.softmax) * (1 + rho) + rho + len(weight) * TINY
-    lse = torch.logsumexp(z, 1, keepdim=True)
-    log_s = (lse - top).abs() + 2 * most + rho
-    ln = -torch.log1p(-rho) + FUNCTION * log_s
-
-    logp, e_t, a = z.gather(1, at) - lse, e.gather(1, at), depth.gather(1, at)
-    bound = e_t + most + U * a + ln
-    bound = bound + U * (logp.abs() + bound)
+    p, (most, _, lse, ln) = torch.softmax(z, 1), _log_sum_exp(z, e, heights.softmax)
+    logp, bound = (t[:, None] for t in log_prob_bound(z, e, at[:, 0], heights.softmax))
     keep = active[:, None]
     zero = torch.zeros_like(logp)
     found = {
@@ -196,6 +187,57 @@ def linear_logp_bounds(
         ones = torch.ones(1, len(rows), dtype=torch.float64)
         found["bias"] = _product(grad.T, off.T, ones, heights.grad_weight, low, bias.shape)
     return found
+
+
+def log_prob_bound(
+    logits: torch.Tensor, off: torch.Tensor, target: torch.Tensor, height: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Exact log-probs and how far computed ones may be off, for logits that are off themselves.
+
+    Steps 2 and 3 of `linear_logp_bounds`, for any bound on the logits: 0 for logits that are
+    inputs, `bounds` for computed ones.
+
+    Args:
+        logits: fp64 [N, V], exact.
+        off: fp64 [N, V], how far each computed logit may be from it.
+        target: int64 [N], in [0, V).
+        height: Of the tree that adds the exponentials.
+
+    Returns:
+        (logp, bound), both fp64 [N]. Inf where the logits are so large that rounding them may
+        change an exponential by as much as itself.
+
+    Example:
+        >>> z = torch.zeros(1, 2, dtype=torch.float64)
+        >>> logp, bound = log_prob_bound(z, 0 * z, torch.tensor([1]), 1)
+        >>> round(float(logp), 6), 0 < float(bound) < 2**-20
+        (-0.693147, True)
+    """
+    at = target[:, None]
+    most, depth, lse, ln = _log_sum_exp(logits, off, height)
+    logp = logits.gather(1, at) - lse
+    bound = off.gather(1, at) + most + U * depth.gather(1, at) + ln
+    bound = bound + U * (logp.abs() + bound)
+    return logp[:, 0], bound[:, 0]
+
+
+def _log_sum_exp(
+    z: torch.Tensor, off: torch.Tensor, height: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(E, |z - m| + 2 E, log-sum-exp, L) of step 2: fp64 [N, 1], the second one [N, V]."""
+    most = off.amax(1, keepdim=True)
+    top = z.amax(1, keepdim=True)
+    depth = (top - z).abs() + 2 * most
+    delta = torch.expm1(U * depth) * (1 + FUNCTION) + FUNCTION
+    rho = torch.exp(2 * most) * (torch.softmax(z, 1) * delta).sum(1, keepdim=True)
+    # A mean is at most the largest; 0 * Inf, a p that vanishes in fp64, says nothing.
+    rho = torch.fmin(rho, delta.amax(1, keepdim=True))
+    rho = gamma(height) * (1 + rho) + rho + z.shape[1] * TINY
+    lse = torch.logsumexp(z, 1, keepdim=True)
+    log_s = (lse - top).abs() + 2 * most + rho
+    unknown = torch.full_like(rho, torch.inf)
+    ln = torch.where(rho < 1, -torch.log1p(-rho), unknown) + FUNCTION * log_s
+    return most, depth, lse, ln
 
 
 def _partial_sums(

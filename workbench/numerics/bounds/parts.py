@@ -213,12 +213,24 @@ class Side:
 
     def any_order(self) -> np.ndarray:
         """The bound of the same sum in an order that is not known."""
-        factor = gamma(np.array([max(self.n - 1, 0) + 1 + (self.bias is not None)]))
-        with np.errstate(all="ignore"):
-            off = factor * self.scale + 2 * self.n * HALF_TINY
-            most = self.scale + off  # of a partial sum in any order
-            off = off + self.own64
-            return np.where(most <= torch.finfo(torch.float32).max, off, np.inf)
+        return any_order(self.scale, max(self.n, 1) + (self.bias is not None), self.n)
+
+
+def any_order(scale: np.ndarray, roundings: int, products: int) -> np.ndarray:
+    """The bound on an fp32 sum in an order that is not known, against the fp64 one.
+
+    γ_n Σ|p_i| with n roundings at most on the way of a term, what products may lose to underflow,
+    and what the fp64 sum may be off; Inf where a partial sum may overflow.
+
+    Args:
+        scale: fp64, Σ|x w| (+ |bias|).
+        roundings: One product and all additions, with a bias one more.
+        products: How many.
+    """
+    with np.errstate(all="ignore"):
+        off = gamma(np.array(roundings)) * scale + 2 * products * HALF_TINY
+        fits = scale + off <= torch.finfo(torch.float32).max
+        return np.where(fits, off + (products + 2) * WIDE * scale, np.inf)
 
 
 def gamma(steps: np.ndarray) -> np.ndarray:

@@ -21,7 +21,14 @@ from workbench.numerics.drift.views import (
     differing,
     largest_places,
 )
-from workbench.numerics.exact import METHODS, check_exact, exact_linear, rounded_linear
+from workbench.numerics.exact import (
+    METHODS,
+    check_exact,
+    exact_linear,
+    rounded_linear,
+    rounded_to,
+)
+from workbench.ops.native import NativeLMHeadOp
 from workbench.ops.precision import full_fp32
 from workbench.orders import declared_order
 from workbench.orders.tree import ReductionTree
@@ -126,7 +133,8 @@ class Truth:
                 elif name != "exact":
                     if matrix is None:
                         matrix = self.weight.detach().cpu().float().contiguous()
-                    made[name] = _LIBRARY[name](self.rows.cpu().float(), matrix, self.bias)
+                    wide = None if self.bias is None else self.bias.detach().cpu().float()
+                    made[name] = _LIBRARY[name](self.rows.cpu().float(), matrix, wide)
             self._made[out_dtype] = made
         return self._made[out_dtype]
 
@@ -149,7 +157,7 @@ def judge(
     out = run(kernel, hidden, weight, bias, out_dtype, "kernel")
     sides = {"kernel": out, "exact": truth.exact}
     for name, value in truth.references(out_dtype).items():
-        sides[name] = value.to(out.dtype)
+        sides[name] = rounded_to(value, out.dtype)
     largest = None if order is None else _largest(order, rows, weight, truth.exact)
     values = DriftValues(sides, truth.scale, largest, truth.peak, out.dtype)
     names = [name for name in truth.wanted if name != "exact"]
@@ -195,22 +203,16 @@ def run(
 # ---- references ----------------------------------------------------------------------------------
 
 
-def _per_row_mv(
-    rows: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None
-) -> torch.Tensor:
+def _linear(rows: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     # Alignment in memory changes the library's bits: a clone is aligned, wherever its row stands.
     with full_fp32("cpu"):
-        out = torch.stack([torch.mv(matrix, row.clone()) for row in rows])
-    return out if bias is None else out + bias.detach().cpu().float()
+        return torch.nn.functional.linear(rows.contiguous().clone(), matrix, bias)
 
 
-def _linear(rows: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    wide = None if bias is None else bias.detach().cpu().float()
-    with full_fp32("cpu"):
-        return torch.nn.functional.linear(rows.contiguous().clone(), matrix, wide)
-
-
-_LIBRARY = {"torch.mv": _per_row_mv, "F.linear": _linear}
+_LIBRARY: dict[str, Logits] = {
+    "torch.mv": NativeLMHeadOp().forward_fp32,
+    "F.linear": _linear,
+}  # all in fp32
 
 
 def _references(against: Against) -> dict[str, Logits | None]:

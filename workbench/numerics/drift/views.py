@@ -18,7 +18,7 @@ from workbench._result import Result
 from workbench.errors import InputError
 from workbench.evidence import Evidence, raw_bits
 from workbench.numerics.drift.tables import DriftHistogram, ErrorTable, Pair
-from workbench.numerics.exact import ExactCheck
+from workbench.numerics.exact import ExactCheck, rounded_to
 from workbench.numerics.ulp import spacing
 
 UNITS = {
@@ -398,7 +398,7 @@ def differing(values: DriftValues, pair: Pair, rows: slice) -> np.ndarray:
     """Which outputs have other bits than the reference rounded to the candidate's dtype."""
     got, wanted = (values.sides[side][rows] for side in pair)
     if torch.bfloat16 in (got.dtype, wanted.dtype):
-        wanted = wanted.to(got.dtype)
+        wanted = rounded_to(wanted, got.dtype)
     else:
         with np.errstate(all="ignore"):
             wanted = torch.from_numpy(wanted.numpy().astype(got.numpy().dtype))

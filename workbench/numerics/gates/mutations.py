@@ -561,7 +561,7 @@ def _accumulate(case: Setting, dtype: torch.dtype) -> torch.Tensor:
 
 
 def add_truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """fp32 a + b rounded toward zero.
+    """fp32 a + b rounded toward zero; a finite sum does not overflow.
 
     Example:
         >>> one, tiny = np.float32([1, -1]), np.float32([-(2**-40), 2**-40])
@@ -569,7 +569,12 @@ def add_truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         True
     """
     total, error = _two_sum(a, b)
-    away = (error != 0) & ((error < 0) == (total > 0))  # nearest went past the exact sum
+    # Nearest went past the exact sum. (Of an overflow the error is not known, or NaN.)
+    away = np.where(
+        np.isinf(total),
+        np.isfinite(a) & np.isfinite(b),
+        (error != 0) & ((error < 0) == (total > 0)),
+    )
     return np.where(away, np.nextafter(total, np.zeros_like(total)), total)
 
 

@@ -24,6 +24,7 @@ from workbench._result import Result
 from workbench.errors import InputError
 from workbench.evidence import raw_bits
 from workbench.numerics.contract import contract
+from workbench.numerics.exact import rounded_to
 from workbench.numerics.ulp import ulp
 from workbench.ops.inputs import NAMES
 
@@ -225,7 +226,8 @@ class _Case:
             exact = reference if bounds is None else bounds.exact
         golden = exact.detach().cpu().double().numpy() if torch.is_tensor(exact) else exact
         golden = np.asarray(golden, np.float64)
-        correct = reference.to(candidate.dtype) if correct is None else correct.detach().cpu()
+        narrow = rounded_to(reference, candidate.dtype)
+        correct = narrow if correct is None else correct.detach().cpu()
         bench = None if bench is None else bench.detach().cpu()
         sides: dict[str, Any] = {
             "reference": reference,
@@ -331,7 +333,7 @@ def _bound(kind: str) -> Rule:
 
 def _assert_close(case: _Case, _: Mapping[str, Any]) -> Finding:
     try:
-        _torch_default(case.candidate, case.reference.to(case.candidate.dtype))
+        _torch_default(case.candidate, rounded_to(case.reference, case.candidate.dtype))
     except AssertionError as error:
         counted = _MISMATCHED.search(str(error))
         return False, int(counted[1]) if counted else None, {}, ""

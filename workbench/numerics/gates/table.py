@@ -19,6 +19,7 @@ from workbench.build.config import DEFAULT_ARCH, KernelConfig
 from workbench.errors import InputError
 from workbench.evidence import Evidence, evidence, raw_bits
 from workbench.numerics.bounds import bounds
+from workbench.numerics.exact import rounded_to
 from workbench.numerics.gates.mutations import (
     MUTATIONS,
     NotApplicable,
@@ -309,7 +310,7 @@ class _Judge:
         self.case, self.gates = case, gates
         self.hidden, self.weight, self.bias = hidden, weight, bias
         self.golden = _golden(case)
-        self.reference = torch.from_numpy(self.golden).to(case.out_dtype)
+        self.reference = rounded_to(torch.from_numpy(self.golden), case.out_dtype)
         self.correct = correct(case)
         self.bench = bench
         self._bounds: dict[str, Any] = {}

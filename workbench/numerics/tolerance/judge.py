@@ -44,8 +44,10 @@ class BoundSummary(Result):
         kind: "worst_case", "running" or "probabilistic".
         rests_on: What it assumes, in words.
         min, median, max: Of the bound, in units of the outputs.
-        beyond: Outputs of the candidate whose error is beyond it, or not finite.
-        worst_ratio: Largest |error| / bound.
+        beyond: Outputs of the candidate whose error is beyond it, or not finite; those without a
+            bound (Inf) are not among them.
+        worst_ratio: Largest |error| / bound, where there is a bound.
+        unbounded: Outputs without a bound: fp32 or the output dtype may overflow.
     """
 
     kind: str
@@ -55,11 +57,15 @@ class BoundSummary(Result):
     max: float
     beyond: int
     worst_ratio: float
+    unbounded: int = 0
 
 
 @dataclass(frozen=True)
 class Proposal(Result):
-    """A pair that no correct kernel with this order fails on these inputs.
+    """A pair that no output fails whose error is within the bound it rests on.
+
+    So no correct kernel with this order fails it on these inputs; of the probabilistic bound: with
+    a probability of 1 - delta, if its roundings behave as independent.
 
     Attributes:
         kind: The bound it rests on.
@@ -390,13 +396,15 @@ def tolerance(
         >>> tight.below, found.at(tight.atol / 2, 0.0).below > 0
         (0, True)
     """
+    if not isinstance(hidden, torch.Tensor):
+        raise InputError(f"hidden is {type(hidden).__name__}; give a tensor [..., H]")
+    if not 0 < delta < 1:
+        raise InputError(f"delta={delta!r} is a probability; wanted one between 0 and 1")
     if dtype is not None:
         wanted = DTYPES[contract().dtype(dtype)]
         hidden = hidden.to(wanted)
         weight = None if weight is None else weight.to(wanted)
         bias = None if bias is None else bias.to(wanted)
-    if not isinstance(hidden, torch.Tensor):
-        raise InputError(f"hidden is {type(hidden).__name__}; give a tensor [..., H]")
     short = contract().dtype(hidden.dtype)
     found = subject(fn, op, hidden, weight, target, bias, tree, reference, delta, out_dtype)
     kinds = tuple(found.bounds)
@@ -416,6 +424,9 @@ def tolerance(
     if proof.backend is None and isinstance(asked, str):  # an operator of ours
         proof = replace(proof, backend=backend_of(hidden, asked))
     warnings = list(dict.fromkeys(found.warnings))
+    open_ends = int((~torch.isfinite(scale.part(kind).bound)).sum())
+    if open_ends:
+        warnings.append(f"{open_ends} outputs have no bound: fp32 or the output dtype may overflow")
     lost = int((~torch.isfinite(found.reference)).sum())
     if lost:
         warnings.append(f"{lost} outputs have no finite reference: they are flagged, not bounded")
@@ -446,17 +457,19 @@ def tolerance(
 
 def _summary(scale: Scale, kind: str) -> BoundSummary:
     part = scale.part(kind)
-    ratios = scale.error / part.bound
-    ratios[scale.error == 0] = 0.0
-    worst = float(ratios[ratios.argmax()])
+    bounded = torch.isfinite(part.bound)
+    ratios = scale.error[bounded] / part.bound[bounded]
+    ratios[scale.error[bounded] == 0] = 0.0
+    worst = float(ratios[ratios.argmax()]) if len(ratios) else 0.0
     return BoundSummary(
         kind=kind,
         rests_on=RESTS_ON[kind],
         min=float(part.bound.min()),
         median=float(part.bound.median()),
         max=float(part.bound.max()),
-        beyond=int((~part.within).sum()),
+        beyond=int(part.beyond.sum()),
         worst_ratio=worst,
+        unbounded=len(bounded) - len(ratios),
     )
 
 

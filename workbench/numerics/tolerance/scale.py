@@ -15,6 +15,10 @@ from workbench.errors import InputError
 from workbench.numerics.bounds.linear_logp import TINY, U
 from workbench.numerics.tolerance.subject import Subject
 
+_LARGEST = float(np.finfo(np.float32).max)
+_SAMPLE = 4096  # values that a median is looked for with
+_BLOCK = 1 << 15  # outputs in work at a time: they stay in the processor's cache
+
 FAR = 10.0  # a rule that allows more than this many bounds is far above
 STEPS_A_DECADE = 4  # of a grid's axes
 
@@ -38,7 +42,8 @@ class Flagged(Result):
             them: the lower of two).
         below: Outputs where less than the bound is allowed: a correct kernel may be flagged.
         far: Outputs where more than FAR bounds are allowed: a fault may hide.
-        false_alarms: Flagged outputs whose error is within the bound.
+        false_alarms: Flagged outputs whose error is within the bound; where there is no bound
+            (Inf), it is neither within nor beyond.
         missed: Outputs that pass though their error is beyond the bound.
     """
 
@@ -72,21 +77,38 @@ class Flagged(Result):
 
 def check_pair(atol: float, rtol: float) -> None:
     for name, value in (("atol", atol), ("rtol", rtol)):
-        if not (isinstance(value, (int, float)) and 0 <= value < math.inf):
-            raise InputError(f"{name}={value!r}: want a finite number from 0")
+        # Comparisons are false for NaN.
+        if not (isinstance(value, (int, float, np.floating)) and 0 <= value <= _LARGEST):
+            raise InputError(f"{name}={value!r}: want a finite number from 0, in the range of fp32")
 
 
-def _lower_median(values: torch.Tensor) -> float:
-    middle = (len(values) - 1) // 2
-    return float(np.partition(values.numpy(), middle)[middle])  # a third of torch's time
+def lower_median(values: np.ndarray) -> float:
+    """The median, of an even number the lower one: NaN if there is a NaN or nothing.
+
+    A sample says about where it is, so that only a small part has to be put in order.
+    """
+    k = (len(values) - 1) // 2
+    if k < 0 or math.isnan(values.max()):  # (numpy's maximum is NaN where there is one)
+        return math.nan
+    some = np.sort(values[:: max(1, len(values) // _SAMPLE)])
+    centre, reach = k * len(some) // len(values), 2 * math.isqrt(len(some))
+    low = some[max(0, centre - reach)]
+    high = some[min(len(some) - 1, centre + reach)]
+    less = int(np.count_nonzero(values < low))
+    part = values[(low <= values) & (values <= high)]
+    if not 0 <= k - less < len(part):  # the sample was not like the rest
+        part, less = values, 0
+    return float(np.partition(part, k - less)[k - less])
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One kind of bound, all flat over the outputs: the bound, and whether the error is within."""
+    """One kind of bound, all flat over the outputs."""
 
     bound: torch.Tensor  # fp64
-    within: torch.Tensor  # bool
+    least: np.ndarray  # fp32, the smallest number that is not below the bound
+    within: np.ndarray  # bool, |error| <= bound, where there is a bound
+    beyond: np.ndarray  # bool, the opposite, where there is a bound
     judged: torch.Tensor | None  # indices with a looseness; None: all
     rivals: tuple[np.ndarray, np.ndarray]  # bound and |reference| of those that decide an atol
 
@@ -118,9 +140,16 @@ class Scale:
         order = np.lexsort((-b, r))
         high = np.maximum.accumulate(np.concatenate([[0.0], b[order]]))
         kept = order[b[order] > high[:-1]]
+        bounded = bound < torch.inf  # elsewhere nothing is promised, so nothing can break it
+        within = self.error <= bound
+        least = bound.float().numpy()
+        with np.errstate(over="ignore"):
+            up = np.nextafter(least, np.float32(np.inf))
         return _Part(
             bound=bound,
-            within=self.error <= bound,
+            least=np.where(least < bound.numpy(), up, least),
+            within=(within & bounded).numpy(),
+            beyond=(~within & bounded).numpy(),
             judged=None if len(judged) == len(bound) else judged,
             rivals=(b[kept], r[kept]),
         )
@@ -136,11 +165,8 @@ class Scale:
         return atol + rtol * self.magnitude
 
     def looseness(self, atol: float, rtol: float, kind: str) -> torch.Tensor:
-        """allowed / bound, fp64, of the outputs that have a bound."""
-        return self._loose(self.allowed(atol, rtol), self.part(kind))
-
-    @staticmethod
-    def _loose(allowed: torch.Tensor, part: _Part) -> torch.Tensor:
+        """allowed / bound, fp64, of the outputs that have a bound other than 0 and a reference."""
+        allowed, part = self.allowed(atol, rtol), self.part(kind)
         if part.judged is None:
             return allowed / part.bound
         return allowed[part.judged] / part.bound[part.judged]
@@ -148,40 +174,61 @@ class Scale:
     def at(self, atol: float, rtol: float, kind: str) -> Flagged:
         check_pair(atol, rtol)
         part = self.part(kind)
-        allowed = self.allowed(atol, rtol)
-        outside = ~(self.size <= allowed)  # a NaN counts as outside
-        # No error needs no allowance.
-        ratios = torch.where(self.size == 0, torch.zeros_like(allowed), self.size / allowed)
-        place = int(ratios.argmax())
-        loose = self._loose(allowed, part)
-        # The rule allows fp32 numbers: the comparison with the bound is one of fp64. (What a
-        # reference of Inf allows may be NaN, which allows nothing.)
-        below = int((~(allowed.double() >= part.bound)).sum())
-        count = int(outside.sum())
-        none = math.nan
-        return Flagged(
-            atol=float(atol),
-            rtol=float(rtol),
-            kind=kind,
-            outputs=len(self.size),
-            count=count,
-            share=count / len(self.size),
-            worst_ratio=float(ratios[place]),
-            worst={
-                "row": place // self.columns,
-                "column": place % self.columns,
-                "candidate": float(self.got[place]),
-                "reference": float(self.reference[place]),
-                "bound": float(part.bound[place]),
-            },
-            looseness_min=float(loose.min()) if len(loose) else none,
-            looseness_median=_lower_median(loose) if len(loose) else none,
-            looseness_max=float(loose.max()) if len(loose) else none,
-            below=below,
-            far=int((loose > FAR).sum()),
-            false_alarms=int((outside & part.within).sum()),
-            missed=int((~outside & ~part.within).sum()),
-        )
+        m = len(self.size)
+        # numpy and blocks: torch's threads wait for each other longer than the work takes.
+        size, magnitude, bound = self.size.numpy(), self.magnitude.numpy(), part.bound.numpy()
+        relative, absolute = np.float32(rtol), np.float32(atol)
+        loose = np.empty(m)
+        count = below = alarms = missed = 0
+        worst, place = -1.0, 0
+        with np.errstate(all="ignore"):
+            for start in range(0, m, _BLOCK):
+                block = slice(start, start + _BLOCK)
+                some = size[block]
+                allowed = magnitude[block] * relative  # as `allowed` above
+                allowed += absolute
+                outside = ~(some <= allowed)  # a NaN counts as outside
+                count += int(np.count_nonzero(outside))
+                alarms += int(np.count_nonzero(outside & part.within[block]))
+                missed += int(np.count_nonzero(part.beyond[block] & ~outside))
+                # The rule allows fp32 numbers. (What a reference of Inf allows may be NaN, which
+                # allows nothing.)
+                below += len(some) - int(np.count_nonzero(allowed >= part.least[block]))
+                np.divide(allowed, bound[block], out=loose[block])
+                ratios = some / allowed
+                at = int(ratios.argmax())  # the first NaN if there is one
+                if math.isnan(ratios[at]):
+                    ratios[some == 0] = 0  # no error needs no allowance
+                    at = int(ratios.argmax())
+                top = float(ratios[at])
+                if not (math.isnan(worst) or top <= worst):
+                    worst, place = top, start + at
+            if part.judged is not None:
+                loose = loose[part.judged.numpy()]
+            none = math.nan
+            return Flagged(
+                atol=float(atol),
+                rtol=float(rtol),
+                kind=kind,
+                outputs=m,
+                count=count,
+                share=count / m,
+                worst_ratio=worst,
+                worst={
+                    "row": place // self.columns,
+                    "column": place % self.columns,
+                    "candidate": float(self.got[place]),
+                    "reference": float(self.reference[place]),
+                    "bound": float(bound[place]),
+                },
+                looseness_min=float(loose.min()) if len(loose) else none,
+                looseness_median=lower_median(loose),
+                looseness_max=float(loose.max()) if len(loose) else none,
+                below=below,
+                far=int(np.count_nonzero(loose > FAR)),
+                false_alarms=alarms,
+                missed=missed,
+            )
 
     def smallest_atol(self, rtol: float, kind: str) -> float:
         check_pair(0.0, rtol)

@@ -19,11 +19,12 @@ import torch
 
 from workbench.errors import InputError
 from workbench.numerics.bounds import KINDS, bounds
-from workbench.numerics.bounds.linear_logp import FUNCTION, TINY, U, gamma
+from workbench.numerics.bounds.linear_logp import log_prob_bound
+from workbench.numerics.bounds.parts import any_order, output_rounding
 from workbench.numerics.exact import exact_linear
 from workbench.ops import registry
 from workbench.ops.inputs import IGNORE_INDEX
-from workbench.ops.precision import full_fp32
+from workbench.ops.native import NativeLMHeadOp
 from workbench.orders.declared import declared_order
 from workbench.orders.tree import ReductionTree
 
@@ -89,12 +90,17 @@ def _check(
 ) -> None:
     if op not in registry.ops():
         raise InputError(f"op {op!r} is unknown; known: {', '.join(registry.ops())}")
+    for name, value in (("weight", weight), ("bias", bias), ("target", target)):
+        if value is not None and not isinstance(value, torch.Tensor):
+            raise InputError(f"{name} is {type(value).__name__}; give a tensor")
+    if hidden.ndim < 1:
+        raise InputError("hidden has no dimension; give [..., H]")
     built = getattr(getattr(fn, "spec", None), "op", op)
     if built != op:
         raise InputError(f"the kernel is one of {built}, and op={op!r}; give op={built!r}")
     if (weight is None) != (op == "batch_invariant_logp"):
-        wanted = "takes logits and no weight" if weight is not None else "needs a weight [V, H]"
-        raise InputError(f"{op} {wanted}; hidden is {list(hidden.shape)}")
+        text = "takes logits and no weight" if weight is not None else "needs a weight [V, H]"
+        raise InputError(f"{op} {text}; hidden is {list(hidden.shape)}")
     if (target is None) != (op not in _LOGP):
         raise InputError(f"{op} {'needs a target [...]' if target is None else 'has no target'}")
     if bias is not None and op not in ("lm_head", "linear_logp"):
@@ -108,6 +114,11 @@ def _check(
         raise InputError(
             f"hidden is {hidden.dtype} and weight {weight.dtype}; give one dtype, or dtype=… to "
             "convert both"
+        )
+    wanted = None if weight is None else (len(weight),)
+    if bias is not None and (tuple(bias.shape) != wanted or bias.dtype != hidden.dtype):
+        raise InputError(
+            f"bias is {list(bias.shape)} {bias.dtype}; wanted [V] = {wanted} {hidden.dtype}"
         )
     if isinstance(reference, ReductionTree):
         if op in _LOGP:
@@ -131,6 +142,7 @@ class _Order:
 
     tree: ReductionTree | None
     text: str
+    warnings: tuple[str, ...] = ()
 
     @property
     def hash(self) -> str | None:
@@ -156,17 +168,15 @@ def _linear(
     rows, weight = rows.cpu(), weight.detach().cpu()
     bias = None if bias is None else bias.detach().cpu()
     order = _order(fn, op, width, tree, len(rows))
-    exact, bounded, warnings = _bounded(order, rows, weight, bias, got.dtype, delta)
+    other = reference if isinstance(reference, ReductionTree) else None
+    exact, bounded, warnings = _bounded(order, rows, weight, bias, got.dtype, delta, other)
     if isinstance(reference, ReductionTree):
-        known = _Order(reference, "")
-        _, other, _ = _bounded(known, rows, weight, bias, got.dtype, delta)
-        bounded = {kind: bound + other[kind] for kind, bound in bounded.items()}
         wanted = _in_order(reference, rows, weight, bias).to(got.dtype).float()
         own = torch.zeros_like(exact)
         text = f"sums in the order {reference.hash[:6]} (their own bound counts)"
     elif reference == "torch.mv":
         # Its order may differ from row to row, but its values are here, and so are their errors.
-        wanted = _per_row_mv(rows, weight, bias).to(got.dtype).float()
+        wanted = NativeLMHeadOp().forward_fp32(rows, weight, bias).to(got.dtype).float()
         own = (wanted.double() - exact).abs()
         text = "torch.mv of each row (its own error counts)"
     else:
@@ -187,10 +197,17 @@ def _linear(
 
 def _order(fn: Any, op: str, n: int, tree: ReductionTree | str | None, rows: int) -> _Order:
     """The order of a sum of n products in a call with that many rows."""
+    warnings: tuple[str, ...] = ()
     if isinstance(tree, ReductionTree):
         found, how = tree, "given"
     elif tree == "reveal":
         found, how = _revealed(fn, op, n, rows), "revealed"
+        if getattr(fn, "config", None) is None:
+            warnings = (
+                "the order was revealed of row 0, with fp32 inputs and as many columns as there "
+                "were probes: where the function sums other outputs, shapes or dtypes in another "
+                "order, these bounds do not hold",
+            )
     elif tree is None and getattr(fn, "config", None) is not None:
         found, how = declared_order(op, fn.config, n), "declared"
     elif tree in (None, "any"):
@@ -199,7 +216,7 @@ def _order(fn: Any, op: str, n: int, tree: ReductionTree | str | None, rows: int
         raise InputError(f"tree={tree!r}: give a ReductionTree, 'reveal', 'any' or nothing")
     if found.leaves != n:
         raise InputError(f"the tree adds {found.leaves} terms and the sums here have {n}")
-    return _Order(found, f"{how}, {found.height} additions deep, {found.hash[:6]}")
+    return _Order(found, f"{how}, {found.height} additions deep, {found.hash[:6]}", warnings)
 
 
 def _revealed(fn: Any, op: str, n: int, rows: int) -> ReductionTree:
@@ -223,28 +240,29 @@ def _bounded(
     bias: torch.Tensor | None,
     out_dtype: torch.dtype,
     delta: float,
+    reference: ReductionTree | None = None,
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor], tuple[str, ...]]:
-    """Exact sums [N, V], by kind the bound on their error, rounding to `out_dtype` included, and
-    warnings."""
+    """Exact sums [N, V], by kind the bound on their error, and warnings.
+
+    Rounding to `out_dtype` is in the bound, and that of a reference in another order.
+    """
     if order.tree is not None:
-        found = bounds(order.tree, rows, weight, delta, bias=bias, out_dtype=out_dtype)
+        found = bounds(
+            order.tree, rows, weight, delta, bias=bias, out_dtype=out_dtype, reference=reference
+        )
         by_kind = {kind: torch.from_numpy(found.get(kind)) for kind in KINDS}
-        return torch.from_numpy(found.exact), by_kind, found.warnings
+        return torch.from_numpy(found.exact), by_kind, order.warnings + found.warnings
     exact, scale = exact_linear(rows, weight, bias)
     n = rows.shape[1]
-    off = gamma(n + (bias is not None)) * scale + n * TINY
-    fits = scale + off <= torch.finfo(torch.float32).max
-    if out_dtype != torch.float32:
-        info = torch.finfo(out_dtype)
-        size = exact.abs() + off
-        fits &= size <= info.max
-        off = off + info.eps / 2 * size + info.smallest_normal * info.eps / 2
-    off = torch.where(fits, off, torch.full_like(off, torch.inf))
+    off = any_order(scale.numpy(), n + (bias is not None), n)
+    off = off + output_rounding(out_dtype, exact.abs().numpy() + off)
+    if reference is not None:
+        off = off + bounds(reference, rows, weight, bias=bias, out_dtype=out_dtype).worst_case
     warning = (
         f"no order is known: the bound is the worst case over all orders of {n} terms, in fp32 "
         "and rounded once at the end. Give tree=…, or tree='reveal'"
     )
-    return exact, {"worst_case": off}, (warning,)
+    return exact, {"worst_case": torch.from_numpy(off)}, (warning,)
 
 
 def _called(fn: Any, out_dtype: torch.dtype | None, *args: Any, **given: Any) -> torch.Tensor:
@@ -263,16 +281,6 @@ def _outputs(got: Any, rows: int, columns: int) -> torch.Tensor:
     if got.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         raise InputError(f"the candidate returned {got.dtype}; the rule compares fp32, bf16, fp16")
     return got.detach().reshape(rows, columns).cpu()
-
-
-def _per_row_mv(
-    rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
-) -> torch.Tensor:
-    wide, matrix = rows.float(), weight.float().contiguous()
-    # Alignment in memory changes the library's bits: a clone is aligned, wherever its row stands.
-    with full_fp32("cpu"):
-        out = torch.stack([torch.mv(matrix, row.clone()) for row in wide])
-    return out if bias is None else out + bias.float()
 
 
 def _in_order(
@@ -362,44 +370,3 @@ def _softmax_height(config: Any, vocab: int, tree: ReductionTree | str | None) -
         height = declared_order("batch_invariant_logp", config, vocab).height
         return height, f"declared, {height} additions deep"
     return vocab - 1, f"any order of {vocab} terms"
-
-
-def log_prob_bound(
-    logits: torch.Tensor, off: torch.Tensor, target: torch.Tensor, height: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Exact log-probs and how far computed ones may be off, for logits that are off themselves.
-
-    Steps 2 and 3 of `linear_logp_bounds`, for any bound on the logits: 0 for logits that are
-    inputs, `bounds` for computed ones.
-
-    Args:
-        logits: fp64 [N, V], exact.
-        off: fp64 [N, V], how far each computed logit may be from it.
-        target: int64 [N], in [0, V).
-        height: Of the tree that adds the exponentials.
-
-    Returns:
-        (logp, bound), both fp64 [N].
-
-    Example:
-        >>> z = torch.zeros(1, 2, dtype=torch.float64)
-        >>> logp, bound = log_prob_bound(z, 0 * z, torch.tensor([1]), 1)
-        >>> round(float(logp), 6), 0 < float(bound) < 2**-20
-        (-0.693147, True)
-    """
-    at = target[:, None]
-    most = off.amax(1, keepdim=True)
-    top = logits.amax(1, keepdim=True)
-    depth = (top - logits).abs() + 2 * most
-    p = torch.softmax(logits, 1)
-    delta = torch.expm1(U * depth) * (1 + FUNCTION) + FUNCTION
-    rho = torch.exp(2 * most) * (p * delta).sum(1, keepdim=True)
-    rho = torch.minimum(rho, delta.amax(1, keepdim=True))  # a mean is at most the largest
-    rho = gamma(height) * (1 + rho) + rho + logits.shape[1] * TINY
-    lse = torch.logsumexp(logits, 1, keepdim=True)
-    log_s = (lse - top).abs() + 2 * most + rho
-    ln = -torch.log1p(-rho) + FUNCTION * log_s
-    logp = logits.gather(1, at) - lse
-    bound = off.gather(1, at) + most + U * depth.gather(1, at) + ln
-    bound = bound + U * (logp.abs() + bound)
-    return logp[:, 0], bound[:, 0]

@@ -82,9 +82,13 @@ class Arithmetic(Result):
 
     @property
     def plain(self) -> bool:
-        """Whether `tree.sum` of products rounded to fp32 is what the target computes: separate
-        products (or exact ones of 16-bit inputs), sums rounded to nearest even in fp32 every time,
-        and subnormal numbers kept. (A sum of terms has no products to ask about.)"""
+        """Whether all that was seen is `tree.sum` of products rounded to fp32: separate products
+        (or exact ones of 16-bit inputs), sums rounded to nearest even in fp32 every time, and
+        subnormal numbers kept. (A sum of terms has no products to ask about.)
+
+        It speaks of the nodes that were asked; one odd node among many is seen for sure with
+        `nodes=None` only. And `empty` is apart: the sum of nothing but -0 may still be +0.
+        """
         fp32 = self.dtype == "fp32"
         rounded = fp32 and self.product == "24 bits, nearest even" and self.fused == "separate"
         products = rounded or self.fused in ("not probed", "not probed" if fp32 else "exact")

@@ -493,7 +493,8 @@ def _compare(
         f"{asked.name} and its own order differ in {int((~same).sum())} of {same.size} outputs on "
         f"{name}; first at row {row}, column {column}: {y!r} ({_hex(y)}) from {asked.name}, {x!r} "
         f"({_hex(x)}) in the order found. What it does depends on more than shape, position and "
-        "threads: on the values, or on memory",
+        "threads: on the values, or on memory; or a few of its sums keep more bits than the others "
+        "(`arithmetic` with nodes=None asks each)",
         "bits differ",
         row=row,
         column=column,

@@ -290,7 +290,7 @@ def after(
     Raises:
         RevealError: It does not explain the probes, or the order depends on the values.
     """
-    from workbench.orders.reveal import explain
+    from workbench.orders.reveal import explain  # which imports this module
 
     done = []
     if target.n > 1:

@@ -71,6 +71,41 @@ def other_probes(
     return f"{some} probes of other values agree"
 
 
+def refuse_sorting_early(target: Target, prober: Prober, rng: np.random.Generator) -> None:
+    """Raise where all pairs seem to meet in one node and sums are not as good as such a node's.
+
+    A sum of sorted terms looks so, and to take such a node apart costs a round a term.
+    """
+    n, some = target.n, sample_size(target)
+    if n <= probing.ALL_PAIRS:
+        return
+    i = rng.integers(0, n, some)
+    j = (i + rng.integers(1, n, some)) % n
+    none, whole = np.array([-1]), np.array([0, n])
+    asked = prober.probes
+    lost = prober.ask(probing.Round(i, j, np.zeros(some, np.int64), np.arange(n), whole, none))
+    prober.probes = asked  # it finds nothing of the order
+    if (lost == n).all():
+        _refuse_sorting(target, rng)
+
+
+def _layered(target: Target, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """[rows, n] values of the target's dtype, as fp64: of many scales, and most of each is taken
+    away again. A sum that is nearly exact (compensated, say) shows here that it is not."""
+    n, narrow = target.n, target.dtype == "fp16"
+    reach = 10 if narrow else 40
+    terms = rng.standard_normal((rows, n)) * 2.0 ** rng.integers(-reach, reach + 1, (rows, n))
+    half = n // 2
+    for k, row in enumerate(terms):
+        places = rng.permutation(n)
+        if k % 2 and n >= 5 and not narrow:  # two layers go, and the last one is left
+            row[:] = 0
+            row[places[:5]] = 2.0**60, 1, 2.0**-60, -1, -(2.0**60)
+        else:
+            row[places[1:half]] = -row[places[half + 1 : 2 * half]]
+    return target.decode(target.encode(terms)).astype(np.float64)
+
+
 def random_sums(
     target: Target, tree: ReductionTree, found: probing.Found, rng: np.random.Generator
 ) -> tuple[str | None, str]:
@@ -81,6 +116,7 @@ def random_sums(
     """
     rows = sample_size(target)
     terms = random_terms(target, rows, rng)
+    terms[: rows // 4] = _layered(target, rows // 4, rng)
     got = target.sums(terms)
     aligned = bool((found.kinds[np.diff(tree.offsets) > 2] == probing.ALIGNED).any())
     for kind in () if aligned else _ACCUMULATORS[target.dtype]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench._result import Result
 from workbench.errors import InputError
-from workbench.orders.reveal import confirm, probing
+from workbench.orders.reveal import confirm, explain, probing
 from workbench.orders.reveal.targets import BATCH_BYTES, RevealError, Target, target_of
 from workbench.orders.tree import ReductionTree
 
@@ -176,6 +176,8 @@ def revealed(target: Target, *, seed: int = 0, check: bool = True) -> RevealedTr
     if check and target.n:
         checks += confirm.before(target, rng)
     prober = confirm.Prober(target, rng, check)
+    if check:
+        explain.refuse_sorting_early(target, prober, rng)
     here = target.calls
     found = probing.discover(target.n, prober.ask, prober.side, pivots)
     calls = target.calls - here

@@ -210,8 +210,8 @@ def reveal_positive(
         >>> reveal_positive(halves, 4) == ReductionTree.from_nested([[0, 2], [1, 3]])
         True
     """
-    if n < 0:
-        raise InputError(f"got n={n}; a sum has n >= 0 terms")
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
+        raise InputError(f"got n={n!r}; a sum has a whole number of terms, 0 or more")
     start = time.perf_counter()
     rng = np.random.default_rng(seed)
     asker = Asker(target, n, batch_bytes, rng)

@@ -21,7 +21,7 @@ import numpy as np
 from workbench.orders.reveal.targets import RevealError
 
 # Up to this size the terms of a fused node are compared pair by pair, all in one round.
-_ALL_PAIRS = 64
+ALL_PAIRS = 64
 
 BINARY, EXACT, ALIGNED = 0, 1, 2  # kinds of a node
 
@@ -150,7 +150,7 @@ def discover(
         members = rest[np.repeat(more, count)]
         starts = np.append(0, np.cumsum(count[more]))
         witness = pivot[of][more]
-        flag = np.where(fused & (count <= _ALL_PAIRS), 1, 0)
+        flag = np.where(fused & (count <= ALL_PAIRS), 1, 0)
         known = np.where(known[of] > 0, 2, flag)[more].astype(np.int8)
     tasks.first.append(len(tasks.lost))
     return _assembled(n, tasks, found)

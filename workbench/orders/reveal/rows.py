@@ -26,7 +26,7 @@ class RowOrders(Result):
         shape: Rows and columns of the call.
         axis: "rows" or "columns": what `groups` numbers.
         groups: (tree, outputs) of each order, the most outputs first; a tree is a `RevealedTree`.
-        unexplained: Outputs whose sums of random terms differ from the sums along their tree.
+        unexplained: Outputs whose sums of random terms no arithmetic along their tree gives.
     """
 
     target: str
@@ -54,7 +54,8 @@ class RowOrders(Result):
                 "height": tree.height,
                 "outputs": len(outputs),
                 self.axis: _ranges(outputs),
-                "arithmetic": tree.report.arithmetic or "not plain sums",
+                "arithmetic": tree.report.arithmetic
+                or ("not plain sums" if self.n else "nothing is added"),
             }
             for tree, outputs in self.groups
         ]
@@ -132,12 +133,7 @@ def row_orders(
                 raise
             todo = [outputs[:1], outputs[1:], *todo]  # not one order after all
             continue
-        if tree.report.arithmetic in ("fp32 sums", "fp64 sums"):
-            wanted = tree.sum(terms.astype(sums.dtype))
-            bad = [o for o in outputs if sums[:, o].tobytes() != wanted.tobytes()]
-            unexplained += bad
-        else:
-            unexplained += outputs if n > 1 else []
+        unexplained += _unexplained(tree, terms, sums, outputs)
         groups.append((tree, tuple(outputs)))
     trees = {tree.hash: tree for tree, _ in groups}
     found = [
@@ -163,6 +159,22 @@ def broadcast_sums(target: Target, terms: np.ndarray) -> np.ndarray:
         matrix = np.broadcast_to(row, (target.slots or 1, target.n)).copy()
         out.append(target.call(matrix))
     return np.stack(out)
+
+
+def _unexplained(
+    tree: RevealedTree, terms: np.ndarray, sums: np.ndarray, outputs: list[int]
+) -> list[int]:
+    """The outputs of a group whose sums of `terms` are not those along its tree."""
+    arithmetic = tree.report.arithmetic
+    if tree.leaves < 2:
+        return []
+    if arithmetic is None:
+        return list(outputs)
+    if arithmetic in ("fp32 sums", "fp64 sums"):
+        wanted = tree.sum(terms.astype(sums.dtype))
+    else:  # wider or rounded once more: `revealed` had the bits of such sums at the first output
+        wanted = sums[:, outputs[0]]
+    return [o for o in outputs if sums[:, o].tobytes() != wanted.tobytes()]
 
 
 def _alike(sums: np.ndarray) -> list[list[int]]:

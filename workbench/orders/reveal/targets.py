@@ -250,8 +250,9 @@ def target_of(
     """`target` in the form that is probed.
 
     Args:
-        target: A `Target` (returned as it is), a kernel of `wb.build` or an operator (lm_head,
-            det_gemm), the name of one, a name of NAMES, or a callable of terms [R, n] -> [R].
+        target: A `Target` of n terms (returned as it is), a kernel of `wb.build` or an operator
+            (lm_head, det_gemm), the name of one, a name of NAMES, or a callable of terms
+            [R, n] -> [R].
         n: Number of terms.
         dtype: Of the terms: "fp32", "fp64", "fp16" or "bf16".
         rows, columns: Shape of the call where that is part of the question: library functions
@@ -262,7 +263,7 @@ def target_of(
         batch_bytes: Terms in one call, in bytes.
 
     Raises:
-        InputError: No such name, dtype or output; n < 0.
+        InputError: No such name, dtype or output; n < 0, or another than that of a `Target`.
         RevealError: A callable that takes neither kind of array, or returns no sums.
 
     Example:
@@ -270,7 +271,11 @@ def target_of(
         array([6.], dtype=float32)
     """
     if isinstance(target, Target):
+        if target.n != n:
+            raise InputError(f"{target.name} is a Target of {target.n} terms; got n={n}")
         return target
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+        raise InputError(f"n={n!r}; wanted a whole number of terms")
     n = int(n)
     if n < 0:
         raise InputError(f"n={n}: a sum has 0 or more terms")

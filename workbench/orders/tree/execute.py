@@ -55,7 +55,7 @@ def check_terms(terms: np.ndarray, leaves: int) -> np.ndarray:
             f"terms have shape {list(terms.shape)}; this tree adds [R, {leaves}]. "
             "Give one row per sum, or take the order for another n"
         )
-    _refuse_flush()
+    refuse_flush()
     return terms
 
 
@@ -156,7 +156,8 @@ def _as_slice(index: np.ndarray) -> Index:
     return index
 
 
-def _refuse_flush() -> None:
+def refuse_flush() -> None:
+    """An error where this thread flushes subnormals to zero."""
     # torch.set_flush_denormal(True) acts on this thread, numpy included.
     tiny = np.full(1, 2.0**-149, np.float32)
     if (tiny + tiny)[0] == 0:
