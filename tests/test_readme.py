@@ -70,3 +70,22 @@ def test_the_operators_pages_run_and_name_tests_that_exist(page: Path) -> None:
             folder = name.rpartition("/")[0] or folder  # `tests/ops/a.py`, `b.py`
             named.append(name if "/" in name else f"{folder}/{name}")
     assert named and [name for name in named if not (ROOT / name).exists()] == []
+
+
+NUMBERS = [
+    ROOT / "docs" / f"{n}.md" for n in ("orders", "bit-classes", "parity", "drift", "bounds")
+]
+NUMBERS += [ROOT / "docs" / "tolerances.md"]
+
+
+@pytest.mark.parametrize("page", NUMBERS, ids=lambda p: p.name)
+def test_the_pages_on_numbers_run(page: Path) -> None:
+    """Blocks of a page run one after another, as a reader would paste them."""
+    text = page.read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict = {}
+    for block in blocks:
+        exec(block, names)
+    assert blocks
+    for line in re.findall(r"^(workbench [^\n]*)$", text, re.M):
+        test_each_command_exists_with_its_options(line)
