@@ -48,7 +48,7 @@ def load_callable(name: str, known: str = "module:callable") -> Callable[..., An
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a module may raise anything, SystemExit too
-        said = str(error) if isinstance(error, ImportError) else _said(error)
+        said = str(error) if isinstance(error, ImportError) else said(error)
         raise InputError(f"candidate {name}: cannot import {module}: {said}") from error
     for part in path.split("."):
         found = getattr(found, part, None)
@@ -62,7 +62,7 @@ def load_callable(name: str, known: str = "module:callable") -> Callable[..., An
         raise
     except BaseException as error:
         raise InputError(
-            f"candidate {name}: a class is made without arguments, and that raised {_said(error)}; "
+            f"candidate {name}: a class is made without arguments, and that raised {said(error)}; "
             "give a function, or a class whose arguments have defaults"
         ) from error
     if not callable(made):
@@ -70,7 +70,7 @@ def load_callable(name: str, known: str = "module:callable") -> Callable[..., An
     return made
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
     """The exception in one line, with the place it was raised at."""
     text = f"{type(error).__name__}: {error}".replace("\n", " ")
     frames = traceback.extract_tb(error.__traceback__)

@@ -49,7 +49,7 @@ def tolerance_ratios(found: Any, evidence: str = "", title: str = "") -> Figure:
             found.edges,
             counts,
             shade,
-            f"{name}: median {f.looseness_median:.3g}",
+            f"{name}: median {three_digits(f.looseness_median)}",
             fill=own,
         )
     right.set_xlabel(f"what a rule allows / the derived {bound}")
@@ -116,6 +116,12 @@ def _span(edges: np.ndarray, counts: Sequence[np.ndarray]) -> tuple[float, float
     low, high = min(edges[filled[0]], -0.5), max(edges[filled[-1] + 1], 0.5)
     room = 0.42 * (high - low)
     return min(low, -room), max(high, room)
+
+
+def three_digits(value: float) -> str:
+    """Three digits, and no power of ten where there is no need: 12,700."""
+    short = f"{value:.3g}"
+    return f"{float(short):,.0f}" if 1000 <= abs(value) < 1e6 else short
 
 
 def _number(value: float) -> str:

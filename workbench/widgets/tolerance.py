@@ -24,7 +24,7 @@ from workbench.numerics.tolerance import Tolerance, ToleranceGrid, tolerance
 from workbench.numerics.tolerance.scale import STEPS_A_DECADE, Flagged
 from workbench.numerics.tolerance.subject import REFERENCES
 from workbench.plots import style
-from workbench.plots.tolerance import tolerance_plane, tolerance_ratios
+from workbench.plots.tolerance import three_digits, tolerance_plane, tolerance_ratios
 from workbench.widgets.judge import BASELINE_TILE, OP, explain, tile_choices
 from workbench.widgets.latest import Latest
 
@@ -469,8 +469,8 @@ def _error(text: str) -> str:
 def _looseness(f: Flagged) -> str:
     bound = f.kind.replace("_", "-")
     return (
-        f"the pair allows {_three(f.looseness_min)} to {_three(f.looseness_max)} times the {bound} "
-        f"bound, median {_three(f.looseness_median)}"
+        f"the pair allows {three_digits(f.looseness_min)} to {three_digits(f.looseness_max)} times "
+        f"the {bound} bound, median {three_digits(f.looseness_median)}"
     )
 
 
@@ -486,16 +486,17 @@ def _numbers(shown: Shown) -> str:
             f"of at most {found.delta:g} for each output"
         )
     if f.below:
-        below = f"less than it at {f.below:,}: a correct kernel may be flagged"
+        below = f"less than it at {f.below:,} outputs: a correct kernel may be flagged"
     least = {kind: found.smallest_atol(state.rtol, kind) for kind in found.bounds}
     derived = ", ".join(f"{kind.replace('_', '-')} {atol:.2e}" for kind, atol in least.items())
     own = next(iter(found.cells.values()))
     beyond = found.bounds[f.kind].beyond
     place = f"row {f.worst['row']}, vocabulary id {f.worst['column']}"
     lines = {
-        "worst error": f"{_three(f.worst_ratio)} times what the pair allows there ({place})",
+        "worst error": f"{three_digits(f.worst_ratio)} times what the pair allows there ({place})",
         "against the bound": f"{_looseness(f)}; {below}",
-        "far above it": f"more than ten times the bound at {f.far:,}: there a fault may hide",
+        "far above it": f"more than ten times the bound is allowed at {f.far:,}"
+        + (": there a fault may hide" if f.far else ""),
         "false alarms": f"{f.false_alarms:,} of the flagged outputs are within their bound",
         "missed": f"{f.missed:,} of the outputs that pass are beyond their bound",
         "smallest atol": f"that flags no correct kernel with this rtol, by bound: {derived}",
@@ -523,12 +524,6 @@ def _numbers(shown: Shown) -> str:
     )
     proof = f"<small>{html.escape(style.evidence_text(found))}</small>"
     return f'<div style="line-height: 1.45">{heading}<table>{rows}</table>{proof}</div>'
-
-
-def _three(value: float) -> str:
-    """Three digits, and no power of ten where there is no need."""
-    short = f"{value:.3g}"
-    return f"{float(short):,.0f}" if 1000 <= abs(value) < 1e6 else short
 
 
 def _percent(f: Flagged) -> str:

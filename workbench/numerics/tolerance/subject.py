@@ -22,6 +22,7 @@ from workbench.numerics.bounds import KINDS, bounds
 from workbench.numerics.bounds.linear_logp import log_prob_bound
 from workbench.numerics.bounds.parts import any_order, output_rounding
 from workbench.numerics.exact import exact_linear
+from workbench.numerics.operands import Operands, check_tensor
 from workbench.ops import registry
 from workbench.ops.inputs import IGNORE_INDEX
 from workbench.ops.native import NativeLMHeadOp
@@ -31,6 +32,7 @@ from workbench.orders.tree import ReductionTree
 REFERENCES = ("exact", "torch.mv")
 
 _LOGP = ("batch_invariant_logp", "linear_logp")
+_CANDIDATE = "the candidate"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +92,10 @@ def _check(
 ) -> None:
     if op not in registry.ops():
         raise InputError(f"op {op!r} is unknown; known: {', '.join(registry.ops())}")
-    for name, value in (("weight", weight), ("bias", bias), ("target", target)):
-        if value is not None and not isinstance(value, torch.Tensor):
-            raise InputError(f"{name} is {type(value).__name__}; give a tensor")
+    given = {"hidden": hidden, "weight": weight, "bias": bias, "target": target}
+    for name, value in given.items():
+        if value is not None:
+            check_tensor(name, value)
     if hidden.ndim < 1:
         raise InputError("hidden has no dimension; give [..., H]")
     built = getattr(getattr(fn, "spec", None), "op", op)
@@ -163,11 +166,11 @@ def _linear(
     width = hidden.shape[-1]
     rows = hidden.detach().reshape(-1, width)
     inputs = (hidden, weight) if op == "lm_head" else (rows, weight.T)
-    given = {} if bias is None else {"bias": bias}
-    got = _outputs(_called(fn, out_dtype, *inputs, **given), len(rows), len(weight))
+    operands = Operands(hidden=hidden, weight=weight, bias=bias)
+    got = _outputs(_called(fn, operands, out_dtype, *inputs, bias=bias), len(rows), len(weight))
     rows, weight = rows.cpu(), weight.detach().cpu()
     bias = None if bias is None else bias.detach().cpu()
-    order = _order(fn, op, width, tree, len(rows))
+    order = _order(fn, op, width, tree, len(rows), len(weight))
     other = reference if isinstance(reference, ReductionTree) else None
     exact, bounded, warnings = _bounded(order, rows, weight, bias, got.dtype, delta, other)
     if isinstance(reference, ReductionTree):
@@ -195,13 +198,15 @@ def _linear(
     )
 
 
-def _order(fn: Any, op: str, n: int, tree: ReductionTree | str | None, rows: int) -> _Order:
-    """The order of a sum of n products in a call with that many rows."""
+def _order(
+    fn: Any, op: str, n: int, tree: ReductionTree | str | None, rows: int, columns: int
+) -> _Order:
+    """The order of a sum of n products in a call with that many rows and columns."""
     warnings: tuple[str, ...] = ()
     if isinstance(tree, ReductionTree):
         found, how = tree, "given"
     elif tree == "reveal":
-        found, how = _revealed(fn, op, n, rows), "revealed"
+        found, how = _revealed(fn, op, n, rows, columns), "revealed"
         if getattr(fn, "config", None) is None:
             warnings = (
                 "the order was revealed of row 0, with fp32 inputs and as many columns as there "
@@ -219,8 +224,8 @@ def _order(fn: Any, op: str, n: int, tree: ReductionTree | str | None, rows: int
     return _Order(found, f"{how}, {found.height} additions deep, {found.hash[:6]}", warnings)
 
 
-def _revealed(fn: Any, op: str, n: int, rows: int) -> ReductionTree:
-    from workbench.orders.reveal import reveal
+def _revealed(fn: Any, op: str, n: int, rows: int, columns: int) -> ReductionTree:
+    from workbench.orders.reveal import RevealError, reveal
 
     if getattr(fn, "config", None) is not None:
         return reveal(fn, n)
@@ -230,7 +235,19 @@ def _revealed(fn: Any, op: str, n: int, rows: int) -> ReductionTree:
         ones = torch.ones(rows, n)
         return fn(ones, terms if op == "lm_head" else terms.T)[0]
 
-    return reveal(first_row, n, array="torch")
+    try:
+        return reveal(first_row, n, array="torch")
+    except RevealError as error:
+        # Its own advice is for `reveal`, whose rows are our columns.
+        weight = "terms" if op == "lm_head" else "terms.T"
+        raise RevealError(
+            f"tree='reveal': {str(error).partition('. ')[0]}. Take the order of this call and give "
+            f'it: tree=wb.reveal("F.linear", {n}, rows={rows}, columns={columns}) for a function '
+            f"of the library, or tree=wb.reveal(lambda terms: fn(torch.ones({rows}, {n}), "
+            f'{weight})[0], {n}, rows={columns}, array="torch") for one of your own; or leave tree '
+            "out for the worst case over all orders",
+            error.reason,
+        ) from error
 
 
 def _bounded(
@@ -265,13 +282,13 @@ def _bounded(
     return exact, {"worst_case": torch.from_numpy(off)}, (warning,)
 
 
-def _called(fn: Any, out_dtype: torch.dtype | None, *args: Any, **given: Any) -> torch.Tensor:
+def _called(
+    fn: Any, operands: Operands, out_dtype: torch.dtype | None, *args: Any, **given: Any
+) -> torch.Tensor:
     """`fn(*args)` without a graph; fp32 results of an operator come from its `forward_fp32`."""
-    with torch.no_grad():
-        if out_dtype == torch.float32 and hasattr(fn, "forward_fp32"):
-            return fn.forward_fp32(*args, **given)
-        more = {} if out_dtype is None else {"out_dtype": out_dtype}
-        return fn(*args, **given, **more)
+    if out_dtype == torch.float32 and hasattr(fn, "forward_fp32"):
+        return operands.call(_CANDIDATE, fn.forward_fp32, *args, **given)
+    return operands.call(_CANDIDATE, fn, *args, **given, out_dtype=out_dtype)
 
 
 def _outputs(got: Any, rows: int, columns: int) -> torch.Tensor:
@@ -280,7 +297,8 @@ def _outputs(got: Any, rows: int, columns: int) -> torch.Tensor:
         raise InputError(f"the candidate returned {shape}; wanted {rows} x {columns} outputs")
     if got.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         raise InputError(f"the candidate returned {got.dtype}; the rule compares fp32, bf16, fp16")
-    return got.detach().reshape(rows, columns).cpu()
+    # A copy: a kernel may write its next result into the same buffer.
+    return got.detach().reshape(rows, columns).to("cpu", copy=True)
 
 
 def _in_order(
@@ -318,10 +336,9 @@ def _log_prob(
     if not len(active):
         raise InputError("every target is ignored: there is no log-prob to judge")
     rows = hidden.detach().reshape(len(ids), -1)
-    given = {} if bias is None else {"bias": bias}
     inputs = (hidden, target) if weight is None else (hidden, weight, target)
-    with torch.no_grad():
-        got = fn(*inputs, **given)
+    operands = Operands(hidden=hidden, weight=weight, target=target, bias=bias)
+    got = operands.call(_CANDIDATE, fn, *inputs, bias=bias)
     got = _outputs(got[0] if isinstance(got, tuple) else got, len(ids), 1)[active]
     rows, ids = rows.cpu()[active], ids[active]
 
@@ -339,7 +356,7 @@ def _log_prob(
         order = f"exponentials: {known}"
     else:
         terms = rows.shape[1]
-        logits = _order(fn, "lm_head", terms, tree, len(ids))
+        logits = _order(fn, "lm_head", terms, tree, len(ids), vocab)
         weight, bias = weight.detach().cpu(), None if bias is None else bias.detach().cpu()
         # In between the logits are rounded to the inputs' dtype.
         exact, off, warnings = _bounded(logits, rows, weight, bias, hidden.dtype, delta)
