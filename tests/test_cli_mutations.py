@@ -36,14 +36,14 @@ def test_the_docs_hold_what_the_command_prints(run):
 
 
 def test_json(run):
-    code, found, _ = run(*SMALL, "--hidden", "70", "--tile", "32", "--json")
+    code, found, _ = run(*SMALL, "--hidden", "70", "--tile", "64", "--json")
     assert code == 0
     assert (found["shape"], found["gates"]) == ([2, 70, 8], list(STANDARDS))
     (row,) = [r for r in found["table"] if r["name"] == "drop_last_tile"]
     assert row["kind"] == "wrong" and len(row["verdicts"]) == len(STANDARDS)
     names = [r["name"] for r in found["table"]]
     assert names[: len(MUTATIONS)] == list(MUTATIONS)
-    assert (found["tile"], found["arch"], found["bench"]) == (32, "dav-2201", "split-k")
+    assert (found["tile"], found["arch"], found["bench"]) == (64, "dav-2201", "split-k")
 
 
 def test_a_choice_of_gates_and_mutations_on_the_real_sample(run):
@@ -68,6 +68,7 @@ def test_a_gate_that_cries_wolf_fails_the_command(run, monkeypatch):
         (["--seed", "-1"], "seed -1"),
         (["--arch", "wolf"], "wolf"),
         (["--rows", "0"], "rows"),
+        (["--tile", "63"], "tile_length=63"),
         (["--sample", "smollm2", "--hidden", "64"], "--hidden"),
         (["--sample", "smollm2", "--rows", "100000"], "hidden states"),
     ],

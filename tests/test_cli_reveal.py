@@ -19,6 +19,9 @@ def last(terms):
     out = rows(terms)
     out[-1] = np.cumsum(terms[-1, ::-1])[-1]
     return out
+def by_sign(terms):
+    back = np.cumsum(terms[:, ::-1], axis=1)[:, -1]
+    return np.where((terms > 0).all(1), back, rows(terms))
 def mean(terms):
     return terms.mean(1)
 """
@@ -125,6 +128,13 @@ def test_what_is_no_sum_is_exit_1(run):
     assert code == 1 and "rows are not independent" in err
 
 
+def test_an_order_that_explains_no_ordinary_sum(run):
+    code, _, err = run("revealed_here:by_sign", "--n", "9")
+    assert code == 1 and "does not explain ordinary sums" in err
+    code, out, _ = run("revealed_here:by_sign", "--n", "9", "--unexplained")
+    assert code == 0 and "not plain sums" in out
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -137,6 +147,10 @@ def test_what_is_no_sum_is_exit_1(run):
         (("torch.mv", "--n", "4", "--all", "--row", "0", "--arithmetic"), "drop --row"),
         (("lm_head", "--n", "4", "-D", "TILE=3"), "no constant tile"),
         (("lm_head", "--n", "4", "--arch", "dav-1"), "dav-1"),
+        (("lm_head", "--n", "4", "-D", "arch=5"), "--arch"),
+        (("lm_head", "--n", "4", "-D", "switches=5"), "no constant of a kernel"),
+        (("numpy.sum", "--n", "99999999999"), "this machine has"),
+        (("torch.mv", "--n", "9", "--rows", "99999999999"), "this machine has"),
         (("lm_head", "--n", "4", "--dtype", "fp64", "--backend", "twin"), "float64"),
         (("batch_invariant_logp", "--n", "4", "--rows", "2"), "sums exponentials"),
         (("nowhere:f", "--n", "4"), "cannot import nowhere"),

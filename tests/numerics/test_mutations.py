@@ -14,7 +14,7 @@ import torch
 from controls import shipped_with
 
 import workbench as wb
-from workbench.errors import InputError
+from workbench.errors import ConfigError, InputError
 from workbench.numerics.bits import compare_bits
 from workbench.numerics.bounds import bounds
 from workbench.numerics.exact import exact_linear
@@ -449,7 +449,7 @@ def test_inputs_and_an_fp32_output_may_be_given():
     h, w, _ = draw((2, 40, 8), seed=4)
     few = {"gates": ["raw_bits", "running"], "mutations": ["drop_term", "bias_twice"]}
     found = mutation_table(
-        dtypes=["bf16"], hidden=h, weight=w, out_dtype=torch.float32, tile=16, bench="torch", **few
+        dtypes=["bf16"], hidden=h, weight=w, out_dtype=torch.float32, tile=64, bench="torch", **few
     )
     assert (found.shape, found.out_dtype, found.seed) == ((2, 40, 8), "fp32", 0)
     assert found.row("bias_twice", "bf16").why_not == "there is no bias"
@@ -466,12 +466,66 @@ def test_inputs_and_an_fp32_output_may_be_given():
         ({"mutations": []}, r"mutation \(none\)"),
         ({"bench": "wolf"}, "bench wolf"),
         ({"shape": (0, 1, 1)}, "sizes >= 1"),
+        ({"shape": (2, 3)}, r"\(2, 3\) .*whole numbers: \(N, H, V\)"),
+        ({"shape": (2.5, 8, 2)}, "whole numbers"),
+        ({"shape": 7}, "whole numbers"),
+        ({"seed": "a"}, "whole numbers"),
         ({"hidden": HIDDEN}, "together"),
+        ({"hidden": HIDDEN.numpy(), "weight": WEIGHT}, "hidden is ndarray"),
+        ({"hidden": torch.ones(2, 8) * torch.nan, "weight": torch.ones(2, 8)}, "16 numbers in hid"),
+        ({"hidden": torch.ones(2, 8), "weight": torch.ones(2, 8) / 0}, "16 numbers in weight"),
+        ({"hidden": torch.ones(2, 8) * 2.0**17, "weight": torch.ones(2, 8)}, "Inf in fp16"),
+        (
+            {"hidden": HIDDEN, "weight": WEIGHT, "bias": torch.full((len(WEIGHT),), torch.inf)},
+            "in bias",
+        ),
     ],
 )
 def test_what_the_table_refuses(given, match):
     with pytest.raises(InputError, match=match):
         mutation_table(**given)
+
+
+@pytest.mark.parametrize("tile", [63, 32, 0, 1 << 20])
+def test_a_tile_that_no_kernel_has_is_refused(tile):
+    with pytest.raises(ConfigError, match=f"tile_length={tile}"):
+        mutation_table((2, 100, 2), tile=tile)
+
+
+@pytest.mark.parametrize(("tile", "other"), [(64, 128), (128, 64), (192, 64), (320, 128)])
+def test_the_other_tile_is_one_of_a_kernel_too(monkeypatch, tile, other):
+    asked = []
+    real = tables.declared_order
+    monkeypatch.setattr(
+        tables, "declared_order", lambda op, c, n: asked.append(c.tile_length) or real(op, c, n)
+    )
+    mutation_table((1, 9, 2), ["fp32"], tile=tile, gates=["cosine"], mutations=["drop_term"])
+    assert asked[:2] == [tile, other]
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_the_bench_of_an_fp32_result_is_an_fp32_result(monkeypatch, dtype):
+    """Rounded to 16 bits first, it would be so far off that nothing is worse than it."""
+    h, w, b = draw((4, 200, 16), seed=2)
+    benches = []
+    real = tables.standards
+    monkeypatch.setattr(
+        tables, "standards", lambda *a, **k: benches.append(k["bench"]) or real(*a, **k)
+    )
+    few = {"gates": ["twice_torch"], "mutations": ["bias_forgotten"], "bench": "torch"}
+    h, w, b = (t.to(DTYPES[dtype]) for t in (h, w, b))
+    given = {"dtypes": [dtype], "hidden": h, "weight": w, "bias": b, **few}
+    mutation_table(out_dtype=torch.float32, **given)
+    wide = benches.pop()
+    assert wide.dtype == torch.float32
+    exact = exact_linear(h, w, b)[0]
+    # As good as a correct fp32 sum can be in any order of 200 terms: gamma(201) of sum |x w| + |b|.
+    scale = h.double().abs() @ w.double().abs().T + b.double().abs()
+    most = 201 * 2.0**-24
+    assert ((wide.double() - exact).abs() <= most / (1 - most) * scale).all()
+    benches.clear()
+    mutation_table(**given)  # a result of 16 bits has a bench of 16 bits
+    assert same(benches.pop(), torch.nn.functional.linear(h, w, b))
 
 
 def test_cells_and_totals(small):

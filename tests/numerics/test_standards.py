@@ -277,6 +277,14 @@ def test_the_inputs_dtype_chooses_the_cell_and_the_outputs_the_other_thresholds(
         ({"bench": torch.ones(1, 2)}, "bench is"),
         ({"correct": torch.ones(2, 2, dtype=torch.float16)}, "one dtype"),
         ({"only": ["wolf"]}, "unknown"),
+        ({"only": "wolf"}, "'wolf' is unknown"),
+        ({"only": []}, "names no standard"),
+        ({"bounds": "wolf"}, "no get and no exact; give what wb.bounds"),
+        ({"bounds": SimpleNamespace(get={}.get)}, "no exact"),
+        ({"bounds": SimpleNamespace(get={}.get, exact=np.ones((1, 2)))}, r"of \[1, 2\] outputs"),
+        ({"candidate": np.ones((2, 2))}, "candidate is ndarray"),
+        ({"reference": None}, "reference is NoneType"),
+        ({"bench": torch.ones(2, 2, device="meta")}, "meta"),
         ({"dtype": "fp8"}, "scope"),
         ({"op": "wolf"}, "no class"),
     ],
@@ -285,6 +293,21 @@ def test_what_is_refused(given, match):
     given = {"candidate": torch.ones(2, 2), "reference": torch.ones(2, 2)} | given
     with pytest.raises(InputError, match=match):
         standards(**given)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_two_results_that_are_0_everywhere_agree(dtype):
+    """The cosine of equal zeros is 0 / 0. One output that is not 0, or a NaN, has none still."""
+    zero = torch.zeros(4, 6, dtype=DTYPES[dtype])
+    found = standards(zero, zero, bench=zero)
+    assert [v.standard for v in found.verdicts if v.passed is False] == []
+    assert found["cosine"].statistic == {"cosine": 1.0}
+    for candidate, reference in ((zero, zero + 1), (zero + 1, zero), (zero * math.nan, zero)):
+        found = standards(candidate, reference, bench=zero)
+        for name in ("cosine", "accuracy_reached", "msprobe_precheck"):
+            assert found[name].passed is False, name
+    told = [n for n in QUOTED if any("0 everywhere" in text for text in STANDARDS[n].assumed)]
+    assert told == ["cosine", "accuracy_reached", "msprobe_precheck"]
 
 
 # ---- the data file -------------------------------------------------------------------------------

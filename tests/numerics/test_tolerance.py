@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 
 import numpy as np
@@ -29,6 +30,8 @@ from workbench.numerics.tolerance.scale import FAR, Scale, lower_median
 from workbench.numerics.tolerance.subject import Subject
 from workbench.ops.inputs import DTYPES
 from workbench.orders import ReductionTree, declared_order, sequential
+from workbench.orders.reveal import RevealError
+from workbench.orders.standard import pairwise_order, reversed_order, sequential_order
 
 G = torch.Generator().manual_seed(11)
 HIDDEN = torch.randn(6, 320, generator=G)
@@ -348,6 +351,30 @@ def test_an_order_can_be_revealed(kernel):
     assert not any("row 0" in warning for warning in found.warnings), "a kernel's rows are alike"
 
 
+def test_an_order_that_depends_on_the_columns_is_refused_with_advice_that_works():
+    orders = {5: sequential_order(32), 1: pairwise_order(32)}
+
+    def fn(hidden, weight):
+        order = orders.get(len(weight), reversed_order(32))
+        terms = (hidden[:, None] * weight).reshape(-1, 32).numpy()
+        return torch.from_numpy(order.sum(terms)).reshape(len(hidden), len(weight))
+
+    hidden, weight = HIDDEN[:2, :32].contiguous(), WEIGHT[:5, :32].contiguous()
+    with pytest.raises(RevealError, match="rows are not independent") as caught:
+        tolerance(fn, hidden, weight, tree="reveal")
+    assert caught.value.reason == "rows not independent"
+    asked = re.findall(r"tree=(wb\.reveal\(.*?\)) for ", str(caught.value))
+    assert asked[0] == 'wb.reveal("F.linear", 32, rows=2, columns=5)'
+    tree = eval(asked[1], {"wb": wb, "torch": torch, "fn": fn})
+    assert tree == orders[5] and tree != orders[1]
+    for order in (tree, None):
+        found = tolerance(fn, hidden, weight, tree=order)
+        assert all(bound.beyond == 0 for bound in found.bounds.values())
+    with pytest.raises(RevealError, match="wanted one sum a row") as caught:  # nothing to advise
+        tolerance(lambda h, w: (h @ w.T).amax(1, True).expand(-1, 5), hidden, weight, tree="reveal")
+    assert "wb.reveal" not in str(caught.value)
+
+
 def test_a_kernel_an_operator_and_its_callable_agree(kernel, found):
     operator = wb.ops.lm_head.AscendLMHeadOp(kernel.config)
     other = tolerance(operator, HIDDEN, WEIGHT)
@@ -490,9 +517,11 @@ def test_what_does_not_fit_is_refused_in_words(kernel, given, words):
 def test_pairs_and_axes_that_do_not_fit_are_refused(found):
     with pytest.raises(InputError, match="rtol=-1"):
         found.at(0.0, -1.0)
-    for axes in ([], [1.0, 0.5], [-1.0, 1.0]):
-        with pytest.raises(InputError):
+    for axes in ([], [1.0, 0.5], [-1.0, 1.0], [0.0, math.nan, 1.0], [0.0, math.inf], ["a"]):
+        with pytest.raises(InputError, match=r"atol|rtol"):
             found.grid(axes, [0.0])
+        with pytest.raises(InputError, match=r"rtol"):
+            found.grid([0.0], axes)
 
 
 # ---- what is printed -----------------------------------------------------------------------------

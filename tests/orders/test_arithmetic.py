@@ -17,7 +17,7 @@ from helpers import kernel
 
 import workbench as wb
 from workbench.errors import InputError
-from workbench.orders.arithmetic import Dots, arithmetic
+from workbench.orders.arithmetic import Dots, arithmetic, ask
 from workbench.orders.arithmetic.probes import rounded_quarters
 from workbench.orders.dot import dot
 from workbench.orders.tree import ReductionTree, adjacent_pairs, sequential
@@ -355,12 +355,33 @@ def test_the_lm_head_on_the_twin_is_plain(arch, dtype):
     assert found.empty == "+0"
 
 
-def test_the_answers_need_the_right_order():
-    """Asked in the reversed order, a chain of fused products shows one: partners are elsewhere."""
+def test_the_answers_need_the_right_order(monkeypatch):
+    """Asked in the reversed order, a chain of fused products would show one: partners are
+    elsewhere. So a tree that is not the target's is refused."""
     chain = simulated(ORDERS["sequential"], fused="leaf")
     reverse = ReductionTree.from_nested(sequential(range(7, -1, -1)))
     assert probed(ORDERS["sequential"], fused="leaf").fused_leaves == tuple(range(1, 8))
+    with pytest.raises(InputError, match="does not add in the order of this tree"):
+        arithmetic(chain, 8, tree=reverse)
+    monkeypatch.setattr(ask, "_confirm", lambda *given: None)  # the control
     assert arithmetic(chain, 8, tree=reverse).fused_leaves == (7,)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
+def test_any_other_tree_is_refused_in_any_dtype(dtype):
+    for name, nested in ORDERS.items():
+        tree = ReductionTree.from_nested(nested)
+        dots = Dots(simulated(nested), name, dtype)
+        assert arithmetic(dots, tree.leaves, tree=tree).dtype == dtype
+        for other, another in ORDERS.items():
+            wrong = ReductionTree.from_nested(another)
+            if wrong.leaves == tree.leaves and wrong != tree and wrong.arity == 2 == tree.arity:
+                with pytest.raises(InputError, match="does not add in the order"):
+                    arithmetic(dots, tree.leaves, tree=wrong)
+                break
+        else:
+            continue
+        assert other
 
 
 def test_one_odd_node_is_seen_where_every_node_is_asked():
@@ -385,6 +406,11 @@ def test_one_odd_node_is_seen_where_every_node_is_asked():
 
 def test_refusals():
     tree = ReductionTree.from_nested([0, 1])
+    with pytest.raises(InputError, match="tree is a str"):
+        arithmetic(lambda a, b: a @ b, 3, tree="x")
+    for n in (2.5, True, "a"):
+        with pytest.raises(InputError, match="a whole number"):
+            arithmetic(lambda a, b: a @ b, n)
     with pytest.raises(InputError, match="n=1"):
         arithmetic(np.dot, 1)
     with pytest.raises(InputError, match=r"2 terms and n=3"):

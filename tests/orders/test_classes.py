@@ -183,6 +183,11 @@ def test_results_and_words():
         ({"order": "guessed"}, InputError, "revealed, declared"),
         ({"dtype": "fp64"}, InputError, "fp32"),
         ({"op": "softmax"}, ConfigError, "no kernel is called"),
+        ({"configs": None}, InputError, "configs is a NoneType"),
+        ({"configs": wb.KernelConfig()}, InputError, "configs is a KernelConfig"),
+        ({"n": "a"}, InputError, "n='a'"),
+        ({"n": 2.5}, InputError, "n=2.5"),
+        ({"rows": True}, InputError, "rows=True"),
         ({"configs": ["tile 64"]}, ConfigError, "KernelConfig"),
         ({"configs": [wb.KernelConfig(leaf_length=2)]}, ConfigError, "no constant leaf_length"),
     ],
@@ -190,3 +195,13 @@ def test_results_and_words():
 def test_wrong_input(given, error, words):
     with pytest.raises(error, match=words):
         bit_classes(**{"configs": TILES, "n": 64, **given})
+
+
+def test_drawing_ends_where_no_tile_fits(monkeypatch):
+    rules = type(wb.build.spec("lm_head"))
+    monkeypatch.setattr(rules, "largest_tile", lambda self, arch, dtype, config: 0)
+    with pytest.raises(ConfigError, match="draws in a row left no room"):
+        random_configs(3)
+    for count in (-1, 2.5, "a"):
+        with pytest.raises(InputError, match="a whole number of 0 or more"):
+            random_configs(count)

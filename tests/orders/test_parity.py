@@ -341,3 +341,65 @@ def test_a_report_says_what_it_rests_on():
     assert report["calls"] and report["orders"][0]["order"] == ours.tree.hash
     assert "12" in str(ours) and "<table>" in ours._repr_html_()
     assert ours.report.evidence.torch_version == torch.__version__
+
+
+@pytest.mark.parametrize("offset", [3, (1,), (1, 16), (True, 0), "ab", None])
+def test_offsets_that_are_none(offset):
+    with pytest.raises(InputError, match="two numbers of elements"):
+        parity("torch.mv", 3, 9, offset=offset)
+
+
+def test_a_callable_that_raises_is_named_with_its_operands():
+    def broken(weight, x):
+        raise ZeroDivisionError("by zero")
+
+    with pytest.raises(InputError, match=r"broken raised ZeroDivisionError: .*\[3, 9\] and \[9\]"):
+        parity(broken, 3, 9)
+
+
+def test_threads_are_restored_also_where_the_function_sets_them():
+    before = torch.get_num_threads()
+
+    def sets(weight, x):
+        torch.set_num_threads(before + 1)
+        return (weight * x).cumsum(1)[:, -1]
+
+    try:
+        assert parity(sets, 3, 9, threads=before).tree.leaves == 9
+        assert torch.get_num_threads() == before
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_default_dtype_does_not_matter():
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert aligned((3, 5), 2).dtype == torch.float32
+        assert aligned((3, 5), 2).data_ptr() % 64 == 8
+        ours = parity(lambda w, x: (w * x).cumsum(1)[:, -1], 3, 9)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert ours.tree == ReductionTree.from_nested(sequential(range(9)))
+
+
+def test_operands_that_lie_otherwise_are_told_once(recwarn):
+    def by_place(weight, x):  # another order where the first operand is off its line
+        way = 1 if weight.data_ptr() % 64 == 0 else -1
+        return (weight.numpy() * x.numpy())[:, ::way].cumsum(1, dtype=np.float32)[:, -1]
+
+    ours = parity(lambda w, x: torch.from_numpy(by_place(w, x).copy()), 3, 9)
+    assert "first operand: other bits" in ours.report.alignment
+    weight, x = aligned((3, 9)), aligned((9,))
+    ours(weight, x)
+    ours(weight, aligned((9,), 3))  # the place of the second operand changes nothing
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="starts 8 bytes behind a 64-byte line, not 0"):
+        ours(aligned((3, 9), 2), x)
+    recwarn.clear()
+    ours(aligned((3, 9), 2), x)
+    assert not recwarn.list
+    plain = parity(lambda w, x: (w * x).cumsum(1)[:, -1], 3, 9)
+    plain(aligned((3, 9), 2), x)
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="not contiguous"):
+        plain(torch.ones(9, 3).T, x)

@@ -112,13 +112,97 @@ def test_an_exact_sum_is_one_node_and_says_so():
     assert not agrees_by_triples(ReductionTree.from_nested(sequential(range(200))), wide)
 
 
+@pytest.mark.parametrize("n", [3, 8, 50])
 @pytest.mark.parametrize("first", [1, -1])
-def test_a_sum_that_sorts_its_terms_looks_like_one_node_and_the_report_says_that(first):
-    def by_size(x):
-        return adder(sequential(range(8)))(np.sort(x, axis=1)[:, ::first])
+@pytest.mark.parametrize("after", [np.asarray, np.log1p])
+def test_a_sum_that_sorts_its_terms_is_refused(first, n, after):
+    """Its triples are those of one node; sums of ordinary terms are not."""
 
-    found = reveal_positive(by_size, 8)
-    assert found.arity == 8 and "sorts its terms" in " ".join(found.report.checks)
+    def by_size(x):
+        return adder(sequential(range(n)))(np.sort(x, axis=1)[:, ::first])
+
+    own = PositiveSum(lambda x: after(by_size(x)), term=np.asarray)
+    with pytest.raises(RevealError, match="do not rise with the sums") as refused:
+        reveal_positive(own, n)
+    assert refused.value.reason == "unexplained"
+    found = reveal_positive(by_size, n, check=False)
+    assert found.arity == n
+
+
+def pairs_of(row):
+    while len(row) > 1:
+        whole = len(row) // 2 * 2
+        row = np.concatenate([row[:whole].reshape(-1, 2).sum(1), row[whole:]])
+    return row[0] if len(row) else np.float32(0)
+
+
+def without_zeros(x):
+    """Zeros are left out, and the rest is added in pairs: of three terms no probe tells."""
+    return np.array([pairs_of(row[row > 0]) for row in x], np.float32)
+
+
+def by_their_number(x):
+    forth, back = (np.cumsum(x[:, ::way], axis=1, dtype=np.float32)[:, -1] for way in (1, -1))
+    return np.where((x != 0).sum(1) > 3, back, forth)
+
+
+@pytest.mark.parametrize("n", [4, 8, 33])
+@pytest.mark.parametrize("sums", [without_zeros, by_their_number])
+def test_orders_that_depend_on_zeros_are_refused(sums, n):
+    with pytest.raises(RevealError, match="with no zero among the other terms") as refused:
+        reveal_positive(sums, n)
+    assert refused.value.reason == "value-dependent"
+    wrong = reveal_positive(sums, n, check=False)  # the control: triples over zeros do not see it
+    assert "with no zero" in agrees_by_triples(wrong, sums).difference
+
+    def lse(x):  # of terms that nobody knows: exponentials
+        largest = x.max(-1, keepdim=True).values
+        terms = np.exp((x - largest).numpy())
+        return largest[:, 0] + torch.from_numpy(np.log(sums(terms)))
+
+    with pytest.raises(RevealError, match="with no zero among the other terms"):
+        reveal_positive(log_sum_exp(lse), n)
+    with pytest.raises(RevealError, match="with no zero among the other terms"):
+        reveal_positive(root_of_squares(lambda x: np.sqrt(sums(x * x))), n)
+
+
+@pytest.mark.parametrize("after", [np.asarray, np.log1p, np.square, lambda s: np.float32(3) * s])
+def test_what_follows_the_sum_may_be_any_increasing_function(after):
+    nested = random_nested(30, 2, 7)
+    found = reveal_positive(lambda x: after(adder(nested)(x)), 30)
+    assert found == ReductionTree.from_nested(nested)
+    assert "rise with fp32 sums along the tree" in " ".join(found.report.checks)
+
+
+def test_an_order_that_ordinary_sizes_choose_is_refused():
+    def by_size(x):
+        even = (x > 2.0**-30).all(1)
+        forth, back = (np.cumsum(x[:, ::way], axis=1, dtype=np.float32)[:, -1] for way in (1, -1))
+        return np.where(even, back, forth)
+
+    with pytest.raises(RevealError, match="do not rise") as refused:
+        reveal_positive(by_size, 9)
+    assert refused.value.reason == "unexplained"
+
+
+def test_a_callable_that_raises_or_writes_is_named():
+    def breaks(x):
+        raise KeyError("no such thing")
+
+    with pytest.raises(
+        RevealError, match=r"breaks raised KeyError.*\[7, 5\]|on rows \["
+    ) as refused:
+        reveal_positive(breaks, 5)
+    assert refused.value.reason == "raised"
+
+    def writes(x):
+        if len(x) > 9:
+            x[0] = x[0][::-1].copy()
+        return x.sum(1)
+
+    with pytest.raises(RevealError, match="changes the rows it is given") as refused:
+        reveal_positive(writes, 12)
+    assert refused.value.reason == "changes its argument"
 
 
 def test_a_wide_node_among_others():

@@ -223,7 +223,11 @@ def test_other_rounding_is_not_called_plain():
         kept = (terms.view(np.int32) & np.int32(-(1 << 13))).view(np.float32)
         return left_to_right(kept)
 
-    tree = found(cut, 40)
+    with pytest.raises(RevealError, match="does not explain ordinary sums") as error:
+        found(cut, 40)
+    assert error.value.reason == "unexplained"
+    with pytest.warns(UserWarning, match="not plain sums"):
+        tree = found(cut, 40, unexplained="warn")
     assert tree == ReductionTree.from_nested(sequential(range(40)))
     assert tree.report.arithmetic is None and "not plain sums" in tree.report.checks[-1]
 
@@ -248,12 +252,169 @@ def neumaier(terms):
 @pytest.mark.parametrize("n", [5, 20, 100])
 def test_a_sum_that_is_nearly_exact_is_not_called_exact(n):
     """It has the bits of an exact node on N(0, 1), and on terms of mixed scales."""
-    tree = found(neumaier, n)
+    with pytest.raises(
+        RevealError, match="those of N\\(0, 1\\), mixed scales.* are explained"
+    ) as e:
+        found(neumaier, n)
+    assert e.value.reason == "unexplained"
+    tree = found(neumaier, n, unexplained="allow")
     assert tree.height == 1 and tree.report.fused == {"exact": 1}
     assert tree.report.arithmetic is None and "not plain sums" in tree.report.checks[-1]
 
 
 # ---- refused -------------------------------------------------------------------------------------
+
+
+def until_zero(terms):
+    """Stops where the sum so far is 0."""
+    total = terms[:, 0].copy()
+    done = total == 0
+    for x in terms.T[1:]:
+        total = np.where(done, total, total + x)
+        done |= total == 0
+    return total
+
+
+def by_sign(terms):
+    return np.where((terms > 0).all(1), right_to_left(terms), left_to_right(terms))
+
+
+def by_any_sign(terms):
+    return np.where((terms < 0).any(1), right_to_left(terms), left_to_right(terms))
+
+
+def in_fp64_unless_large(terms):
+    large = np.abs(terms).max(1) > 2.0**50
+    wide = np.cumsum(terms, axis=1, dtype=np.float64)[:, -1].astype(np.float32)
+    return np.where(large, right_to_left(terms), wide)
+
+
+def exact_unless_large(terms):
+    large = np.abs(terms).max(1) > 2.0**50
+    exact = np.array([math.fsum(row) for row in terms.astype(float)], np.float32)
+    return np.where(large, right_to_left(terms), exact)
+
+
+def without_zeros(terms):
+    """Neighbours in pairs, zeros left out first."""
+    return np.array([pairs_of(row[row != 0]) for row in terms], np.float32)
+
+
+def pairs_of(row):
+    while len(row) > 1:
+        odd = row[len(row) - len(row) % 2 :]
+        row = np.concatenate([row[: len(row) - len(odd)].reshape(-1, 2).sum(1), odd])
+    return row[0] if len(row) else np.float32(0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n", [3, 9, 16, 32, 48])
+def test_what_large_values_hide_is_refused(n, seed):
+    """None of these has the bits of any sum along the order that its large values show."""
+    chosen = [by_value, until_zero, by_sign, by_any_sign, in_fp64_unless_large, exact_unless_large]
+    for fn in [*chosen, *([without_zeros] if n > 3 else [])]:
+        with pytest.raises(RevealError) as error:
+            found(fn, n, seed=seed)
+        reasons = "unexplained", "value-dependent", "not a sum", "inconsistent"
+        assert error.value.reason in reasons, (fn.__name__, str(error.value))
+
+
+def test_the_refusal_says_which_sums_differ():
+    with pytest.raises(RevealError, match="differ .*of positive terms.* are explained") as error:
+        found(by_sign, 9)
+    assert error.value.reason == "unexplained" and 'unexplained="warn"' in str(error.value)
+    assert found(by_sign, 9, unexplained="allow").report.arithmetic is None
+    assert found(by_sign, 9, check=False) == found(left_to_right, 9)
+    with pytest.raises(InputError, match="unexplained='no'"):
+        found(by_sign, 9, unexplained="no")
+
+
+@pytest.mark.parametrize(("bits", "nearest"), [(24, False), (25, True), (26, False)])
+def test_fused_adders_that_cut_are_named_as_what_they_are(bits, nearest):
+    def node(values):  # by integers: multiples of 2^(e - bits), e the largest exponent
+        out = []
+        for row in zip(*[v.astype(float).tolist() for v in values], strict=True):
+            e = math.frexp(max(map(abs, row)))[1]
+            whole = sum(int(math.ldexp(x, bits - e)) for x in row)
+            exact = math.ldexp(whole, e - bits)
+            near = np.float32(exact)
+            if not nearest and abs(float(near)) > abs(exact):
+                near = np.nextafter(near, np.float32(0))
+            out.append(near)
+        return np.array(out, np.float32)
+
+    nested = chunked(24, 4, lambda total, new: [total, *new])
+    tree = found(adder(nested, node), 24)
+    assert tree == ReductionTree.from_nested(nested)
+    way = "to nearest even" if nearest else "toward zero"
+    assert f"keep {bits} bits" in tree.report.arithmetic and way in tree.report.arithmetic
+    cut_up = adder(nested, lambda values: np.nextafter(node(values), np.float32(np.inf)))
+    with pytest.raises(RevealError):  # its control: a node one ulp off has no model
+        found(cut_up, 24)
+
+
+def test_bf16_sums():
+    def sums(terms):
+        total = terms[:, 0].clone()
+        for k in range(1, terms.shape[1]):
+            total = total + terms[:, k]
+        return total
+
+    tree = reveal(sums, 40, dtype="bf16")
+    assert tree.report.arithmetic == "bf16 sums"
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_a_function_that_writes_into_some_calls_only(few):
+    def writes(terms):
+        if len(terms) > 50 or (few and len(terms) == 3):
+            terms[0] = terms[0][::-1].copy()  # the same sum of the bits
+        return left_to_right(terms)
+
+    with pytest.raises(RevealError, match=r"changes the terms it is given \(seen in call") as error:
+        found(writes, 100)
+    assert error.value.reason == "changes its argument"
+
+
+def test_the_report_says_how_many_calls_it_rests_on():
+    calls = []
+
+    def counted(terms):
+        calls.append(len(terms))
+        return left_to_right(terms)
+
+    tree = found(counted, 9)
+    (note,) = [check for check in tree.report.checks if "calls" in check]
+    assert f"in {len(calls)} calls" in note
+
+
+def test_a_sum_of_sizes_is_called_that():
+    with pytest.raises(RevealError, match="gives 8 for the terms 4 and -4") as error:
+        found(lambda terms: np.abs(terms).sum(1), 9)
+    assert error.value.reason == "not a sum"
+
+
+@pytest.mark.parametrize("where", ["root", "inside"])
+def test_a_wide_node_that_aligns_takes_no_round_a_term(where):
+    nested = list(range(1500)) if where == "root" else [[*range(1499)], 1499]
+    rounds = []
+
+    def counted(terms):
+        rounds.append(len(terms))
+        return adder(nested, aligned_node)(terms)
+
+    tree = found(counted, 1500)
+    assert tree == ReductionTree.from_nested(nested)
+    assert tree.report.rounds < 8 and "random pairs" in " ".join(tree.report.checks)
+
+
+def test_a_sorting_sum_in_fp64_is_refused_at_once():
+    def sums(terms):
+        return np.cumsum(np.sort(terms, 1), axis=1, dtype=np.float64)[:, -1].astype(np.float32)
+
+    with pytest.raises(RevealError) as error:
+        found(sums, 2000)
+    assert error.value.reason in ("unexplained", "value-dependent")
 
 
 DRAWS = np.random.default_rng(0)

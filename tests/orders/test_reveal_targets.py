@@ -330,3 +330,20 @@ def test_a_level_a_call_is_ten_times_faster_than_a_probe_a_call():
     assert together == apart and apart.report.calls == apart.report.probes
     assert together.report.probes == apart.report.probes
     assert apart.report.seconds > 10 * together.report.seconds
+
+
+@pytest.mark.parametrize("rows", [2.5, "a", True, 0])
+def test_numbers_of_rows_that_are_none(rows):
+    with pytest.raises(InputError, match="rows=.*wanted"):
+        row_orders("torch.mv", 3, rows)
+
+
+@pytest.mark.parametrize("given", [{"rows": 2.5}, {"columns": "a"}, {"row": 0.5}, {"seed": "a"}])
+def test_numbers_of_a_call_that_are_none(given):
+    with pytest.raises(InputError, match="wanted a whole number"):
+        reveal("torch.matmul", 3, **given)
+
+
+def test_a_call_that_no_memory_holds():
+    with pytest.raises(InputError, match="give smaller sizes"):
+        reveal("numpy.sum", 10**11)

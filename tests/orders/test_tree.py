@@ -170,6 +170,32 @@ def test_from_json_refuses(text):
         ReductionTree.from_json(text)
 
 
+@pytest.mark.parametrize("text", ["[0," + "9" * 5000 + "]", b"[0,1]", None, 5, [0, 1]])
+def test_from_json_refuses_what_is_no_text(text):
+    with pytest.raises(InputError, match="wanted a text|5000 digits"):
+        ReductionTree.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "children", "offsets"),
+    [
+        (3, [0, 1, 3, 3], [0, 2, 4]),
+        (2, [0, 1], [[0], [2]]),
+        (2, [[0, 1]], [0, 2]),
+        (2, [0, [1]], [0, 2]),
+        (5, [0, 1], [0, 2]),
+        (2.0, [0, 1], [0, 2]),
+        (2, [0, 2], [0, 2]),
+        (2, None, None),
+    ],
+)
+def test_the_class_itself_checks_its_arrays(leaves, children, offsets):
+    with pytest.raises(InputError):
+        ReductionTree(leaves, children, offsets)
+    with pytest.raises(InputError):
+        ReductionTree.from_arrays(children, offsets, leaves)
+
+
 def test_from_json_takes_white_space():
     for text in ("[0 1]", "[0,-1]", "[0,1.0]", "{}", "null", "[0,1]x"):
         with pytest.raises(InputError, match="character"):
@@ -188,6 +214,23 @@ def test_sum_refuses():
             tree.sum(terms)
 
 
+def test_sum_refuses_what_numpy_would_take_for_something_else():
+    import torch
+
+    tree = ReductionTree.from_nested([0, 1])
+    masked = np.ma.masked_array(np.ones((1, 2), np.float32), mask=[[1, 0]])
+    for terms, match in (
+        (masked, "a masked array"),
+        (torch.ones(1, 2, dtype=torch.bfloat16), "bfloat16"),
+        (torch.ones(1, 2, requires_grad=True), r"terms.detach\(\)"),
+        (torch.ones(1, 2, device="meta"), "no array"),
+        ([[1.0], [1.0, 2.0]], "no array"),
+    ):
+        for adds in (tree.sum, tree.partial_sums):
+            with pytest.raises(InputError, match=match):
+                adds(terms)
+
+
 def test_composition_needs_a_term():
     for compose in (sequential, adjacent_pairs):
         with pytest.raises(InputError, match="at least one term"):
@@ -200,6 +243,13 @@ def test_trees_cannot_be_changed():
         tree.leaves = 3
     with pytest.raises(ValueError):
         tree.children[0] = 1
+    # What the arrays were made of, and views of it, are the caller's.
+    children, offsets = np.array([0, 1, 5]), np.array([0, 2])
+    aliased = ReductionTree(2, children[:2], offsets)
+    name = aliased.hash
+    children[:2], offsets[:] = (1, 0), 0
+    assert aliased.to_json() == "[0,1]" and aliased.hash == name
+    assert children.flags.writeable and offsets.flags.writeable
     tree.depths()[0] = 9
     assert tree.height == 1
     assert "leaves=2" in repr(tree)

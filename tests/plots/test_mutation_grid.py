@@ -12,7 +12,7 @@ from workbench.plots.mutations import _cell, _percent, mutation_grid
 
 @pytest.fixture(scope="module")
 def table():
-    return mutation_table((2, 90, 8), ["fp32", "bf16"], tile=32)
+    return mutation_table((2, 90, 8), ["fp32", "bf16"], tile=64)
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])

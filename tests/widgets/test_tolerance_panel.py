@@ -159,6 +159,14 @@ def test_a_tile_that_does_not_fit_is_refused_in_words(empty_figures):
     assert made.error == ""
 
 
+def test_delta_is_told_to_be_of_all_outputs_together(shown):
+    before = shown.kind.value
+    top = 10.0 ** module.DECADES[1]
+    shown.set(kind="probabilistic", atol=top).wait()
+    assert shown.flagged.below == 0 and "0.001 for all outputs together" in text(shown)
+    shown.set(kind=before).wait()
+
+
 def test_wrong_use_is_told(shown):
     for given, words in (
         ({"tile": 3}, "no control 'tile'"),
@@ -169,8 +177,16 @@ def test_wrong_use_is_told(shown):
     ):
         with pytest.raises(InputError, match=words):
             shown.set(**given)
-    with pytest.raises(InputError, match="rows=0"):
-        tolerance_panel(SAMPLE, rows=0)
+    for given, words in (
+        ({"rows": 0}, "rows=0"),
+        ({"dtype": "zz"}, "dtype='zz': the panel offers fp32"),
+        ({"arch": "zz"}, "arch='zz': the panel offers dav"),
+        ({"reference": "zz"}, "reference='zz': the panel offers exact"),
+    ):
+        with pytest.raises(InputError, match=words):
+            tolerance_panel(SAMPLE, **given)
+    with pytest.raises(InputError, match="no tensors hidden"):
+        tolerance_panel("x")
 
 
 def test_another_architecture_moves_the_limits(shown):

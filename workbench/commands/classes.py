@@ -116,6 +116,10 @@ def _lists(
         name, equals, text = define.partition("=")
         if not equals or not name.isidentifier():
             raise InputError(f"-D {define}: wanted NAME=LIST, for example WEIGHT_ROWS=1,4")
+        if name.lower() in ("arch", "switches"):
+            raise InputError(
+                f"-D {define}: {name} is no constant of a kernel; give architectures with --arch"
+            )
         if name.lower() in texts:
             raise InputError(f"{name} is given twice")
         texts[name.lower()] = text

@@ -21,6 +21,7 @@ from workbench.commands.arguments import (
     progress,
 )
 from workbench.errors import InputError
+from workbench.numerics.memory import check_memory
 
 KERNELS = ("lm_head", "det_gemm", "batch_invariant_logp")
 _OUTLINE = 600  # characters of the outline; a tree of 4096 terms may have thousands
@@ -54,6 +55,11 @@ _OUTLINE = 600  # characters of the outline; a tree of 4096 terms may have thous
 )
 @click.option("--all", "every", is_flag=True, help="All outputs of the call, grouped by order.")
 @click.option("--arithmetic", is_flag=True, help="Also probe fusing, rounding and subnormals.")
+@click.option(
+    "--unexplained",
+    is_flag=True,
+    help="Show the order also where no arithmetic along it gives the sums of ordinary terms.",
+)
 @click.option("--seed", type=SEED, default=0, show_default=True)
 @json_option
 def reveal(
@@ -70,6 +76,7 @@ def reveal(
     array: str,
     every: bool,
     arithmetic: bool,
+    unexplained: bool,
     seed: int,
 ) -> Outcome:
     """Find the order in which TARGET adds its terms, from its results alone.
@@ -89,6 +96,11 @@ def reveal(
     asked: Any = target
     if target in KERNELS:
         constants = {k.lower(): literal(v) for k, v in parse_pairs(defines, "-D").items()}
+        if taken := {"arch", "switches"} & {*constants}:
+            raise InputError(
+                f"-D {taken.pop()}=…: that is no constant of a kernel; give constants such as "
+                "TILE_LENGTH=1024, and the architecture with --arch"
+            )
         config = KernelConfig(arch=arch or DEFAULT_ARCH, **constants)
         asked = _kernel(target, config, backend or "auto")
     elif defines or arch or backend:
@@ -99,6 +111,7 @@ def reveal(
         from workbench.numerics.candidates import load_callable
 
         asked = load_callable(target, f"{', '.join(KERNELS)}, library functions, module:callable")
+    check_memory(16 * n * max(rows or 1, columns or 1), f"a call of {n:,} terms")
     progress(f"probing {target} with {n} terms")
     if every:
         return _every(target, asked, config, n, dtype, array, seed, options, arithmetic)
@@ -106,7 +119,8 @@ def reveal(
         raise InputError("batch_invariant_logp sums exponentials: --arithmetic does not apply")
     from workbench.orders.reveal import reveal as find
 
-    tree = find(asked, n, dtype=dtype, array=array, seed=seed, **options)
+    allowed = "allow" if unexplained else "refuse"
+    tree = find(asked, n, dtype=dtype, array=array, seed=seed, unexplained=allowed, **options)
     declared = _declared(target, asked, n, tree) if config is not None else None
     data = _data(tree, declared)
     lines = _text(tree, data)

@@ -48,7 +48,7 @@ def load_callable(name: str, known: str = "module:callable") -> Callable[..., An
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a module may raise anything, SystemExit too
-        said = str(error) if isinstance(error, ImportError) else said(error)
+        said = str(error) if isinstance(error, ImportError) else one_line(error)
         raise InputError(f"candidate {name}: cannot import {module}: {said}") from error
     for part in path.split("."):
         found = getattr(found, part, None)
@@ -62,15 +62,15 @@ def load_callable(name: str, known: str = "module:callable") -> Callable[..., An
         raise
     except BaseException as error:
         raise InputError(
-            f"candidate {name}: a class is made without arguments, and that raised {said(error)}; "
-            "give a function, or a class whose arguments have defaults"
+            f"candidate {name}: a class is made without arguments, and that raised "
+            f"{one_line(error)}; give a function, or a class whose arguments have defaults"
         ) from error
     if not callable(made):
         raise InputError(f"candidate {name}: a {path} cannot be called; give it a __call__")
     return made
 
 
-def said(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """The exception in one line, with the place it was raised at."""
     text = f"{type(error).__name__}: {error}".replace("\n", " ")
     frames = traceback.extract_tb(error.__traceback__)

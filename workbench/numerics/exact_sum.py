@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.errors import InputError, WorkbenchError
+from workbench.errors import InputError
+from workbench.orders.tree.execute import refuse_flush
 
 _FLOATS = ("float16", "float32", "float64")
 _BLOCK = 1 << 15  # fp64 terms worked on at a time: they stay in the cache
@@ -66,7 +67,7 @@ def rounded_sum(terms: np.ndarray, dtype: Any = "float64") -> np.ndarray:
     _check("terms", terms)
     if terms.ndim not in (1, 2):
         raise InputError(f"terms have shape {list(terms.shape)}; wanted [R, n] or [n]")
-    _refuse_flush()
+    refuse_flush()
     rows = np.atleast_2d(terms)
     out = np.zeros(len(rows), name)
     step = max(1, _BLOCK // max(1, rows.shape[1]))
@@ -107,7 +108,7 @@ def rounded_dot(a: np.ndarray, b: np.ndarray, dtype: Any = "float64") -> np.ndar
             f"a {list(a.shape)} and b {list(b.shape)} do not fit; wanted a [R, n] or [n], and b "
             "of the same shape or [n]"
         )
-    _refuse_flush()
+    refuse_flush()
     left = np.atleast_2d(a)
     right = np.broadcast_to(b, left.shape)
     narrow = "float64" not in (a.dtype.name, b.dtype.name)
@@ -135,15 +136,6 @@ def _check(what: str, values: np.ndarray) -> None:
         raise InputError(
             f"{what} has dtype {values.dtype.name}; wanted one of {', '.join(_FLOATS)}. "
             "bf16 numbers are exact in fp32: convert them first"
-        )
-
-
-def _refuse_flush() -> None:
-    tiny = np.array([2.0**-149], np.float32)
-    if float((tiny + tiny)[0]) == 0 or float(tiny.astype(np.float64)[0]) == 0:
-        raise WorkbenchError(
-            "this thread flushes subnormals to zero, so an exact sum would lose terms; call "
-            "torch.set_flush_denormal(False) first"
         )
 
 

@@ -14,57 +14,59 @@ import torch
 
 from workbench.errors import InputError, WorkbenchError
 from workbench.evidence import raw_bits
-from workbench.numerics.candidates import CandidateError, said
+from workbench.numerics.candidates import CandidateError, one_line
 
 _KEPT = 16 << 20  # bytes of an operand up to which a copy is kept, to put it back
 _CHUNK = 16 << 20  # bytes looked at at a time: no copy of a large operand is ever made
 
 
-def check_tensor(name: str, value: Any) -> None:
-    """Raise InputError for what has no numbers in memory: an array, a meta or a sparse tensor.
+def check_tensors(first: Any, name: str = "hidden", /, **others: Any) -> None:
+    """Raise InputError for what is no dense tensor with data: an array, a meta tensor.
+
+    Args:
+        first, name: One tensor and what it is called.
+        others: More of them, by name; None where there is none.
 
     Example:
-        >>> check_tensor("hidden", torch.ones(2))
+        >>> check_tensors(torch.ones(2), bias=None)
     """
-    if not isinstance(value, torch.Tensor):
-        kind = type(value).__name__
-        more = ": torch.from_numpy(…) makes one of an array" if kind == "ndarray" else ""
-        raise InputError(f"{name} is {kind}; give a tensor{more}")
-    if value.device.type == "meta" or value.layout != torch.strided:
-        what = "on the meta device" if value.device.type == "meta" else f"of {value.layout}"
-        raise InputError(
-            f"{name} {list(value.shape)} is {what}; wanted numbers in memory: give a dense tensor "
-            "with data"
-        )
+    given = {key: value for key, value in others.items() if value is not None}
+    for key, value in {name: first, **given}.items():
+        if not isinstance(value, torch.Tensor):
+            kind = type(value).__name__
+            more = ": torch.from_numpy(…) makes one of an array" if kind == "ndarray" else ""
+            raise InputError(f"{key} is {kind}; give a tensor{more}")
+        if value.device.type == "meta" or value.layout != torch.strided:
+            what = "on the meta device" if value.device.type == "meta" else f"{value.layout}"
+            raise InputError(
+                f"{key} {list(value.shape)} is {what}; wanted numbers in memory. Give a dense "
+                "tensor with data"
+            )
 
 
 class Operands:
     """The tensors that callables are given, remembered, so that a change of them is seen.
 
     Up to 16 MiB a copy is kept, which is put back; of a larger tensor only a checksum (CRC-32 of
-    its bytes, some 0.7 s a GB).
+    its bytes, some 0.5 s a GB).
 
     Args:
         named: The tensors by their names; None is left out.
 
-    Raises:
-        InputError: One has no data (`check_tensor`).
-
     Example:
         >>> hidden = torch.ones(2)
-        >>> Operands(hidden=hidden).call("the kernel", lambda h: h + 1, hidden).tolist()
+        >>> watched = Operands(hidden=hidden)
+        >>> watched.call("the kernel", lambda h: h + 1, hidden).tolist()
         [2.0, 2.0]
-        >>> Operands(hidden=hidden).call("the kernel", lambda h: h.zero_(), hidden)
+        >>> watched.call("the kernel", lambda h: h.zero_(), hidden)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        workbench.numerics.candidates.CandidateError: the kernel wrote into hidden [2], which ...
+        workbench.numerics.candidates.CandidateError: the kernel wrote into hidden [2], ...
         >>> hidden.tolist()
         [1.0, 1.0]
     """
 
     def __init__(self, **named: torch.Tensor | None) -> None:
         self.named = {name: value for name, value in named.items() if value is not None}
-        for name, value in self.named.items():
-            check_tensor(name, value)
         self._before = {name: _State(value) for name, value in self.named.items()}
 
     def call(self, who: str, fn: Callable[..., Any], *args: Any, **given: Any) -> Any:
@@ -98,7 +100,9 @@ class Operands:
                 for name, value in self.named.items()
             )
             also = f"; before that it wrote into {changed}" if changed else ""
-            raise CandidateError(f"{who} raised {said(error)}, called with {shapes}{also}") from error
+            raise CandidateError(
+                f"{who} raised {one_line(error)}, called with {shapes}{also}"
+            ) from error
         changed = self._put_back()
         if changed:
             raise CandidateError(
@@ -150,7 +154,7 @@ def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
 def _crc(tensor: torch.Tensor) -> int:
     """CRC-32 of the bytes of a tensor with at least one dimension."""
     # In the order of memory: a transposed weight would be gathered number by number.
-    order = sorted(range(tensor.ndim), key=lambda k: -tensor.stride(k))
+    order = sorted(range(tensor.ndim), key=tensor.stride, reverse=True)
     found, flat = 0, tensor.detach().permute(order)
     bytes_a_row = max(1, flat[:1].numel() * flat.element_size())
     for piece in flat.split(max(1, _CHUNK // bytes_a_row)):

@@ -17,13 +17,14 @@ from typing import Any
 
 from workbench._result import Result
 from workbench.build.config import KernelConfig, spec
-from workbench.errors import InputError, WorkbenchError
+from workbench.errors import ConfigError, InputError, WorkbenchError
 from workbench.evidence import Evidence, evidence, fixture_id
 from workbench.orders.declared import declared_order
 from workbench.orders.tree import ReductionTree
 
 ORDERS = ("revealed", "declared")
 _TRIPLES = 16384  # the largest n at which a sum of exponentials is revealed
+_EMPTY_DRAWS = 1000
 _MOST = 4096  # of a constant drawn at random
 _LENGTHS = ("tile_length", "leaf_length")
 _ROWS, _COLUMNS = 12, 16  # of the data, at the default
@@ -217,8 +218,14 @@ def bit_classes(
     """
     if order not in ORDERS:
         raise InputError(f"order={order!r}; give one of {', '.join(ORDERS)}")
-    if n < 1 or rows < 1 or columns < 1:
-        raise InputError(f"n={n}, rows={rows}, columns={columns}: each must be at least 1")
+    for what, size in (("n", n), ("rows", rows), ("columns", columns)):
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise InputError(f"{what}={size!r}; wanted a whole number of at least 1")
+    if isinstance(configs, (KernelConfig, str)) or not isinstance(configs, Iterable):
+        raise InputError(
+            f"configs is a {type(configs).__name__}; wanted several KernelConfig, for example "
+            "[KernelConfig(tile_length=64), KernelConfig(tile_length=128)]"
+        )
     chosen = list(dict.fromkeys(spec(op).complete(config) for config in configs))
     if not chosen:
         raise InputError("no configurations were given; pass at least one KernelConfig")
@@ -436,15 +443,26 @@ def random_configs(
     rules, draw = spec(op), random.Random(seed)
     tile = rules.raw["ub"]["tile"]
     step = rules.raw["constants"][tile]["multiple_of"]
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise InputError(f"count={count!r}; wanted a whole number of 0 or more")
     found: list[KernelConfig] = []
+    empty = 0  # draws in a row that left no room for a tile
     while len(found) < count:
+        if empty > _EMPTY_DRAWS:
+            raise ConfigError(
+                f"{empty} draws in a row left no room for a tile of {op} in the UB of "
+                f"{', '.join(arches or rules.raw['archs'])} with {dtype}. Give other `arches`, or "
+                "list configurations yourself"
+            )
         constants: dict[str, Any] = {"arch": draw.choice(tuple(arches or rules.raw["archs"]))}
         for name, rule in rules.raw["constants"].items():
             if name != tile:
                 constants[name.lower()] = _drawn(draw, rule)
         config = KernelConfig(**constants)
         most = rules.largest_tile(config.arch, dtype, config) // step
+        empty += 1
         if most:  # else the other buffers alone are over the UB
+            empty = 0
             steps = round(most ** draw.random())
             found.append(config.replace(**{tile.lower(): max(1, min(steps, most)) * step}))
     return found

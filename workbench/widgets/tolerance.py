@@ -39,6 +39,7 @@ _BOUNDS = {
 }
 _STEPS = range(DECADES[0] * STEPS_A_DECADE, DECADES[1] * STEPS_A_DECADE + 1)
 _AXIS = [10.0 ** (k / STEPS_A_DECADE) for k in _STEPS]  # the scale of the sliders
+_TENSORS = ("hidden", "weight")  # of a sample
 _WIDE = ipw.Layout(width="30rem", max_width="100%")
 _STYLE = {"description_width": "7rem"}
 
@@ -96,7 +97,7 @@ def tolerance_panel(
         A widget. Without a front end it works too: `.set(atol=…).wait()`, then `.flagged`.
 
     Raises:
-        InputError: Fewer than one row or column.
+        InputError: Fewer than one row or column, no such sample, dtype, architecture or reference.
 
     Example:
         >>> shown = tolerance_panel(rows=1, vocab=16)
@@ -104,6 +105,18 @@ def tolerance_panel(
         (0, 16)
     """
     found = samples.smollm2() if sample is None else sample
+    if not all(isinstance(getattr(found, name, None), torch.Tensor) for name in _TENSORS):
+        raise InputError(
+            f"sample={sample!r:.60} has no tensors hidden [..., H] and weight [V, H]; give "
+            "wb.samples.smollm2() or anything else that has"
+        )
+    for name, value, known in (
+        ("dtype", dtype, spec(OP).dtypes),
+        ("arch", arch, spec(OP).raw["archs"]),
+        ("reference", reference, REFERENCES),
+    ):
+        if value not in known:
+            raise InputError(f"{name}={value!r}: the panel offers {', '.join(known)}")
     if rows < 1 or (vocab is not None and vocab < 1):
         raise InputError(f"rows={rows}, vocab={vocab}: give at least one of each")
     hidden = found.hidden.detach().reshape(-1, found.hidden.shape[-1])[:rows]
@@ -483,7 +496,7 @@ def _numbers(shown: Shown) -> str:
     if f.kind == "probabilistic":
         below = (
             "if roundings are independent, no correct kernel is flagged, except with a probability "
-            f"of at most {found.delta:g} for each output"
+            f"of at most {found.delta:g} for all outputs together"
         )
     if f.below:
         below = f"less than it at {f.below:,} outputs: a correct kernel may be flagged"

@@ -26,6 +26,7 @@ from workbench.numerics.bounds.parts import (
     unfused,
 )
 from workbench.numerics.bounds.warnings import doubts
+from workbench.numerics.operands import check_tensors
 from workbench.orders.tree import ReductionTree
 
 ANY_ORDER = ("any order", "torch.mv", "torch.matmul", "F.linear")  # references of unknown order
@@ -262,13 +263,13 @@ def bounds(
         name = _name(reference)
         if reference != torch.float64:
             found = {k: f + rounding_to(reference, np.abs(exact)) for k, f in found.items()}
-    elif reference in ANY_ORDER:
+    elif isinstance(reference, str) and reference in ANY_ORDER:
         off = side.any_order()
         off = off + output_rounding(out_dtype, np.abs(exact) + off)
         found, name = {kind: f + off for kind, f in found.items()}, str(reference)
-    elif reference not in (None, "exact"):
+    elif reference is not None and not (isinstance(reference, str) and reference == "exact"):
         raise InputError(
-            f"reference={reference!r} is none of: None, 'exact', a tree, a torch.dtype, "
+            f"reference={reference!r:.80} is none of: None, 'exact', a tree, a torch.dtype, "
             f"{', '.join(map(repr, ANY_ORDER))}"
         )
     unbounded = ~(np.isfinite(exact) & np.isfinite(found["running"]))
@@ -309,6 +310,12 @@ def _check_leaves(tree: ReductionTree, h: int, what: str) -> None:
         )
 
 
+def check_delta(delta: float) -> None:
+    """Raise InputError unless `delta` is a number between 0 and 1."""
+    if not (isinstance(delta, (int, float, np.floating)) and 0 < delta < 1):
+        raise InputError(f"delta={delta!r} is a probability; wanted a number between 0 and 1")
+
+
 def _checked(
     tree: ReductionTree,
     hidden: torch.Tensor,
@@ -321,6 +328,8 @@ def _checked(
     """`hidden` as [N, H] on the CPU, after a look at everything."""
     if not isinstance(tree, ReductionTree):
         raise InputError(f"tree is a {type(tree).__name__}; wanted a ReductionTree")
+    check_tensors(hidden)
+    check_tensors(weight, "weight", bias=bias)
     for name, tensor in (("hidden", hidden), ("weight", weight)):
         if tensor.dtype not in DIGITS:
             raise InputError(
@@ -336,8 +345,7 @@ def _checked(
         raise InputError(
             f"bias is {list(bias.shape)} {bias.dtype}; wanted [{len(weight)}] in fp32, bf16 or fp16"
         )
-    if not 0 < delta < 1:
-        raise InputError(f"delta={delta!r} is a probability; wanted one between 0 and 1")
+    check_delta(delta)
     if out_dtype not in _OUT:
         raise InputError(f"out_dtype={out_dtype!r}; wanted one of {', '.join(map(_name, _OUT))}")
     if products not in PRODUCTS:

@@ -28,7 +28,7 @@ from workbench.numerics.exact import (
     rounded_linear,
     rounded_to,
 )
-from workbench.numerics.operands import Operands, check_tensor
+from workbench.numerics.operands import Operands, check_tensors
 from workbench.ops.native import NativeLMHeadOp
 from workbench.ops.precision import full_fp32
 from workbench.orders import declared_order
@@ -183,9 +183,7 @@ def judge(
     )
 
 
-def run(
-    kernel: Logits, truth: Truth, out_dtype: torch.dtype | None, name: str
-) -> torch.Tensor:
+def run(kernel: Logits, truth: Truth, out_dtype: torch.dtype | None, name: str) -> torch.Tensor:
     """Call `kernel` and return its logits as [N, V] on the CPU, checked for shape and dtype.
 
     They are a copy: a kernel may write its next result into the same buffer.
@@ -272,9 +270,8 @@ def _check(
 ) -> None:
     if exact not in METHODS:
         raise InputError(f"exact={exact!r} is unknown; give one of {', '.join(METHODS)}")
-    for name, value in (("hidden", hidden), ("weight", weight), ("bias", bias)):
-        if name != "bias" or value is not None:
-            check_tensor(name, value)
+    check_tensors(hidden)
+    check_tensors(weight, "weight", bias=bias)
     if hidden.dtype not in _FLOATS or weight.dtype not in _FLOATS:
         raise InputError(
             f"hidden is {hidden.dtype} and weight {weight.dtype}; drift takes "

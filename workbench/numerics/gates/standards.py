@@ -25,6 +25,7 @@ from workbench.errors import InputError
 from workbench.evidence import raw_bits
 from workbench.numerics.contract import contract
 from workbench.numerics.exact import rounded_to
+from workbench.numerics.operands import check_tensors
 from workbench.numerics.ulp import ulp
 from workbench.ops.inputs import NAMES
 
@@ -152,10 +153,11 @@ def standards(
         correct: What the bits should be; None: `reference` in the candidate's dtype.
         dtype: Of the operator's inputs, for the contract's cell; None: the candidate's.
         op: Operator, for the contract's cell.
-        only: Names of `STANDARDS`; None: all.
+        only: Names of `STANDARDS`, at least one; None: all.
 
     Raises:
-        InputError: Shapes or dtypes that do not fit, nothing to judge, an unknown standard.
+        InputError: Shapes, dtypes or bounds that do not fit, nothing to judge, no standard or an
+            unknown one.
 
     Example:
         >>> exact = torch.tensor([[1.0, 2.0]]).double()
@@ -164,7 +166,12 @@ def standards(
         >>> found["cosine"].passed, found["contract"].flagged, found["running"].passed
         (True, 2, None)
     """
-    wanted = tuple(STANDARDS) if only is None else tuple(only)
+    wanted = tuple(STANDARDS) if only is None else (only,) if isinstance(only, str) else tuple(only)
+    if not wanted:
+        raise InputError(
+            "only=… names no standard, so there is no verdict; leave it out for all, or name some "
+            f"of {', '.join(STANDARDS)}"
+        )
     case = _Case.of(candidate, reference, exact, bounds, bench, correct, dtype, op)
     return StandardsResult(
         tuple(_judged(name, case) for name in wanted),
@@ -214,6 +221,10 @@ class _Case:
         dtype: str | torch.dtype | None,
         op: str,
     ) -> _Case:
+        check_tensors(candidate, "candidate", correct=correct, bench=bench)
+        check_tensors(reference, "reference")
+        if bounds is not None:
+            _check_bounds(bounds, exact is None, tuple(candidate.shape))
         if candidate.dtype not in NAMES:
             raise InputError(
                 f"the candidate is {candidate.dtype}; standards are stated for "
@@ -272,13 +283,32 @@ class _Case:
 
     @functools.cached_property
     def cosine(self) -> float:
+        """Of the angle between both sides; 1 where both are 0 everywhere (0 / 0 otherwise)."""
         a, b = self.candidate.double().numpy().ravel(), self.golden.ravel()
+        if not a.any() and not b.any():  # (a NaN is not 0)
+            return 1.0
         with np.errstate(all="ignore"):
             return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 
     def spacing(self) -> np.ndarray:
         """One ULP of the candidate's dtype at each golden value."""
         return ulp(torch.from_numpy(self.golden), self.candidate.dtype).numpy()
+
+
+def _check_bounds(bounds: Any, golden: bool, shape: tuple[int, ...]) -> None:
+    wanted = ("get", "exact") if golden else ("get",)
+    missing = [name for name in wanted if not hasattr(bounds, name)]
+    if missing:
+        raise InputError(
+            f"bounds={bounds!r:.60} has no {' and no '.join(missing)}; give what "
+            "wb.bounds(tree, hidden, weight) returns, or leave bounds out"
+        )
+    exact = getattr(bounds, "exact", None)
+    if exact is not None and np.shape(exact) != shape:
+        raise InputError(
+            f"the bounds are of {list(np.shape(exact))} outputs and the candidate has "
+            f"{list(shape)}; derive them from the same hidden and weight"
+        )
 
 
 Finding = tuple[bool, int | None, dict[str, float], str]  # passed, flagged, statistic, reason

@@ -15,12 +15,13 @@ import numpy as np
 import torch
 
 from workbench._result import Result
-from workbench.build.config import DEFAULT_ARCH, KernelConfig
+from workbench.build.config import DEFAULT_ARCH, KernelConfig, spec
 from workbench.errors import InputError
 from workbench.evidence import Evidence, evidence, raw_bits
 from workbench.numerics.bounds import bounds
 from workbench.numerics.exact import rounded_to
 from workbench.numerics.gates.mutations import (
+    LANES,
     MUTATIONS,
     NotApplicable,
     Setting,
@@ -34,6 +35,7 @@ from workbench.numerics.gates.standards import (
     standards,
     standards_table,
 )
+from workbench.numerics.operands import check_tensors
 from workbench.ops.inputs import DTYPES, NAMES
 from workbench.ops.precision import full_fp32
 from workbench.orders.declared import declared_order, lm_head_order
@@ -186,6 +188,12 @@ def draw(
         shape: (N, H, V).
         seed: Not negative.
     """
+    sizes = isinstance(shape, (tuple, list)) and len(shape) == 3
+    if not sizes or not all(isinstance(size, (int, np.integer)) for size in (*shape, seed)):
+        raise InputError(
+            f"shape {shape!r:.60} and seed {seed!r:.20}: wanted whole numbers: (N, H, V) are the "
+            "rows of hidden, the terms of a sum and the rows of the weight"
+        )
     n, h, v = shape
     if min(shape) < 1 or seed < 0:
         raise InputError(f"shape {shape} and seed {seed}: wanted sizes >= 1 and a seed >= 0")
@@ -228,12 +236,14 @@ def mutation_table(
         out_dtype: None (that of the inputs) or torch.float32: the sum as it is.
         hidden, weight, bias: Inputs instead of the draw, [N, H], [V, H] and [V] or None; converted
             to each dtype.
-        bench: "split-k" (8 parts, the same on every machine) or "torch" (`F.linear` here).
+        bench: "split-k" (8 parts, the same on every machine) or "torch" (`F.linear` here, in the
+            dtype of the outputs).
         gates, mutations: Names; None: all.
         progress: Called with a line of text per dtype.
 
     Raises:
-        InputError: An unknown name, or inputs that do not fit.
+        InputError: An unknown name, inputs that do not fit, or that are not finite in a dtype.
+        ConfigError: A tile or an architecture that no LM head of a dtype is built for.
 
     Example:
         >>> found = mutation_table((2, 40, 8), ["fp32"], gates=["cosine", "running"])
@@ -253,20 +263,28 @@ def mutation_table(
     ):
         if not asked or not set(asked) <= set(known):
             raise InputError(f"{kind} {', '.join(asked) or '(none)'}: there are {', '.join(known)}")
+    config, built = KernelConfig(tile_length=tile, arch=arch), spec("lm_head")
+    for dtype in dtypes:
+        built.check(built.complete(config), dtype)
     if (hidden is None) != (weight is None):
         raise InputError("hidden and weight are given together or not at all")
     if hidden is None or weight is None:
         hidden, weight, bias = draw(shape, seed)
+    check_tensors(hidden)
+    check_tensors(weight, "weight", bias=bias)
+    if not hidden.ndim:
+        raise InputError("hidden has no dimension; give [N, H]")
     width = hidden.shape[-1]
-    config = KernelConfig(tile_length=tile, arch=arch)
     tree = declared_order("lm_head", config, n=width)
-    other = declared_order("lm_head", config.replace(tile_length=max(1, tile // 2)), n=width)
+    half = tile // 2 // LANES * LANES or 2 * tile  # a tile is a whole number of repeats
+    other = declared_order("lm_head", config.replace(tile_length=half), n=width)
     rows: list[MutationRow] = []
     for dtype in dtypes:
         if progress is not None:
             progress(f"{len(names)} mutations in {dtype}")
         narrow = DTYPES[dtype]
         h, w, b = hidden.to(narrow), weight.to(narrow), None if bias is None else bias.to(narrow)
+        _check_finite(dtype, hidden=h, weight=w, bias=b)
         case = setting(h, w, tree, bias=b, out_dtype=out_dtype, tile=tile, other=other, seed=seed)
         other_result = _bench(bench, case, h, w, b)
         with _one_thread():
@@ -286,6 +304,16 @@ def mutation_table(
         seed=seed,
         evidence=evidence(_model, hidden, weight, bias),
     )
+
+
+def _check_finite(dtype: str, **named: torch.Tensor | None) -> None:
+    for name, tensor in named.items():
+        count = 0 if tensor is None else int((~torch.isfinite(tensor)).sum())
+        if count:
+            raise InputError(
+                f"{count} numbers in {name} are NaN or Inf in {dtype}: no error and no bound means "
+                "anything there. Give finite inputs, or leave out a dtype in which they overflow"
+            )
 
 
 def _model() -> None:
@@ -356,8 +384,10 @@ def _bench(
     name: str, case: Setting, hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 ) -> torch.Tensor:
     if name == "torch":
+        # In the dtype of the result: a sum that torch rounds to 16 bits is no bench of an fp32 one.
+        wide = [None if t is None else t.to(case.out_dtype) for t in (hidden, weight, bias)]
         with full_fp32("cpu"):
-            return torch.nn.functional.linear(hidden, weight, bias).to(case.out_dtype)
+            return torch.nn.functional.linear(*wide)  # type: ignore[arg-type]
     return _in_order(case, named(name, case.width, parts=min(_PARTS, case.width)))
 
 

@@ -20,7 +20,9 @@ import torch
 from workbench._result import Result
 from workbench.errors import InputError
 from workbench.evidence import Evidence, evidence
+from workbench.numerics.bounds.derive import check_delta
 from workbench.numerics.contract import contract
+from workbench.numerics.operands import check_tensors
 from workbench.numerics.tolerance.scale import STEPS_A_DECADE, Flagged, Scale, check_pair
 from workbench.numerics.tolerance.subject import subject
 from workbench.ops.inputs import DTYPES, NAMES
@@ -32,7 +34,8 @@ DIGITS = 3  # of a proposed atol, rounded up
 RESTS_ON = {
     "worst_case": "the height of the tree: holds for every rounding, absent overflow",
     "running": "the partial sums of this order on these inputs: holds for every rounding",
-    "probabilistic": "roundings that behave as independent: fails with probability delta at most",
+    "probabilistic": "roundings that behave as independent: with probability delta at most an "
+    "output is beyond it",
 }
 
 
@@ -165,7 +168,7 @@ class Tolerance(Result):
         order: The order of summation the bounds are of, in words.
         tree_hash: Its hash; None if no order is known.
         reference: What the outputs are compared with, in words.
-        delta: Of the probabilistic bound.
+        delta: Of the probabilistic bound, for all outputs together.
         kind: The bound that verdicts rest on where none is named.
         bounds: A summary of each kind there is.
         chosen: The pair that was asked about.
@@ -240,10 +243,10 @@ class Tolerance(Result):
         if rtols is None:
             rtols = tuple(10.0 ** (k / STEPS_A_DECADE) for k in range(-7 * STEPS_A_DECADE, 1))
         for name, axis in (("atols", atols), ("rtols", rtols)):
+            for value in axis:  # a NaN has no place in any order
+                check_pair(*((value, 0.0) if name == "atols" else (0.0, value)))
             if not len(axis) or list(axis) != sorted(axis):
                 raise InputError(f"{name}={axis!r}: want ascending numbers, at least one")
-        for value in (atols[0], rtols[0], atols[-1], rtols[-1]):
-            check_pair(value, 0.0)
         flagged = np.array([scale.counts(atols, rtol) for rtol in rtols], np.int64)
         return ToleranceGrid(
             atols=tuple(map(float, atols)),
@@ -377,7 +380,7 @@ def tolerance(
             callable.
         reference: "exact", "torch.mv" (for each row; its own measured error counts), or a
             ReductionTree: sums in that order, whose bound counts.
-        delta: Of the probabilistic bound.
+        delta: Probability that any output at all exceeds the probabilistic bound.
         bias: [V] or None.
         out_dtype: torch.float32: fp32 results of 16-bit inputs.
         target: [...] of the log-prob operators; ignored rows are not judged.
@@ -385,6 +388,8 @@ def tolerance(
 
     Raises:
         InputError: Shapes, dtypes or names that do not fit, a negative number, nothing to judge.
+        CandidateError: `fn` raised, or wrote into its operands (they are put back up to 16 MiB).
+        RevealError: tree="reveal", and the order cannot be found.
 
     Example:
         >>> import workbench as wb
@@ -396,10 +401,8 @@ def tolerance(
         >>> tight.below, found.at(tight.atol / 2, 0.0).below > 0
         (0, True)
     """
-    if not isinstance(hidden, torch.Tensor):
-        raise InputError(f"hidden is {type(hidden).__name__}; give a tensor [..., H]")
-    if not 0 < delta < 1:
-        raise InputError(f"delta={delta!r} is a probability; wanted one between 0 and 1")
+    check_tensors(hidden, weight=weight, bias=bias, target=target)
+    check_delta(delta)
     if dtype is not None:
         wanted = DTYPES[contract().dtype(dtype)]
         hidden = hidden.to(wanted)

@@ -22,7 +22,7 @@ from workbench.numerics.bounds import KINDS, bounds
 from workbench.numerics.bounds.linear_logp import log_prob_bound
 from workbench.numerics.bounds.parts import any_order, output_rounding
 from workbench.numerics.exact import exact_linear
-from workbench.numerics.operands import Operands, check_tensor
+from workbench.numerics.operands import Operands
 from workbench.ops import registry
 from workbench.ops.inputs import IGNORE_INDEX
 from workbench.ops.native import NativeLMHeadOp
@@ -92,10 +92,6 @@ def _check(
 ) -> None:
     if op not in registry.ops():
         raise InputError(f"op {op!r} is unknown; known: {', '.join(registry.ops())}")
-    given = {"hidden": hidden, "weight": weight, "bias": bias, "target": target}
-    for name, value in given.items():
-        if value is not None:
-            check_tensor(name, value)
     if hidden.ndim < 1:
         raise InputError("hidden has no dimension; give [..., H]")
     built = getattr(getattr(fn, "spec", None), "op", op)
@@ -235,15 +231,19 @@ def _revealed(fn: Any, op: str, n: int, rows: int, columns: int) -> ReductionTre
         ones = torch.ones(rows, n)
         return fn(ones, terms if op == "lm_head" else terms.T)[0]
 
+    first_row.__name__ = getattr(fn, "__name__", type(fn).__name__)  # named in messages
     try:
         return reveal(first_row, n, array="torch")
     except RevealError as error:
+        if error.reason != "rows not independent":
+            raise
         # Its own advice is for `reveal`, whose rows are our columns.
         weight = "terms" if op == "lm_head" else "terms.T"
         raise RevealError(
-            f"tree='reveal': {str(error).partition('. ')[0]}. Take the order of this call and give "
-            f'it: tree=wb.reveal("F.linear", {n}, rows={rows}, columns={columns}) for a function '
-            f"of the library, or tree=wb.reveal(lambda terms: fn(torch.ones({rows}, {n}), "
+            f"tree='reveal': {str(error).partition('. ')[0]} (rows are columns here). "
+            "Take the order of this call and give it: "
+            f'tree=wb.reveal("F.linear", {n}, rows={rows}, columns={columns}) for a function of '
+            f"the library, or tree=wb.reveal(lambda terms: fn(torch.ones({rows}, {n}), "
             f'{weight})[0], {n}, rows={columns}, array="torch") for one of your own; or leave tree '
             "out for the worst case over all orders",
             error.reason,

@@ -151,7 +151,8 @@ def arithmetic(
             products; one of one argument (terms [R, n]) -> [R]; a `Dots`; or whatever `reveal`
             takes (a kernel of `wb.build`, "torch.mv", …).
         n: Number of terms, at least 2.
-        tree: The order in which the target adds; None: it is revealed first.
+        tree: The order in which the target adds, which a triple of terms for each inner node
+            confirms; None: it is revealed first.
         dtype: "fp32", "bf16" or "fp16", of the inputs; None: the target's own, or fp32.
         nodes: At most so many nodes and leaves, drawn at random, where one answer is expected for
             all; None: every one. Whether a product is fused is asked for each term in any case.
@@ -160,7 +161,7 @@ def arithmetic(
         options: Rows, columns and the like, for targets that `reveal` knows.
 
     Raises:
-        InputError: n < 2, a tree of another size, or a target that is no callable.
+        InputError: n < 2, a tree of another size or order, or a target that is no callable.
 
     Example:
         >>> import numpy as np
@@ -172,13 +173,21 @@ def arithmetic(
         ('separate', 'nearest even', (24,), '-0')
     """
     start = time.perf_counter()
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+        raise InputError(f"n={n!r}; wanted a whole number of terms")
+    n = int(n)
     if n < 2:
         raise InputError(f"got n={n}; arithmetic is seen where two terms meet, so give n >= 2")
     dots = _dots_of(target, n, dtype, options)
+    given = tree is not None
     if tree is None:
         tree = _revealed(target, n, dtype, options)
+    elif not isinstance(tree, ReductionTree):
+        raise InputError(f"tree is a {type(tree).__name__}; wanted a ReductionTree, or None")
     if tree.leaves != n:
         raise InputError(f"the tree has {tree.leaves} terms and n={n}; give the tree for this n")
+    if given:
+        _confirm(dots, tree, batch_bytes, seed)
     ask = Prober(dots, Places(tree, nodes, seed), batch_bytes)
     input_bits = ask.input_bits()
     fused, fused_leaves, product = ask.products(input_bits)
@@ -243,6 +252,41 @@ def _takes_two(target: Any) -> bool:
         if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
     return len(wanted) == 2
+
+
+# B and a unit that is lost beside it in sums of up to 100 bits (fp16: of up to 28).
+_TRIPLE = {"fp32": (2.0**100, 1.0), "bf16": (2.0**100, 1.0), "fp16": (2.0**15, 2.0**-14)}
+
+
+def _confirm(dots: Dots, tree: ReductionTree, batch_bytes: int, seed: int) -> None:
+    """Ask one triple for each inner edge, whatever the rounding; see `agrees_by_triples`.
+
+    Of B, -B and a unit u the sum is u where B and -B meet first. Where u meets one of them first,
+    the bits of u are rounded away, up or down. A sum of more bits gives u in any case.
+
+    Raises:
+        InputError: The target does not add in this order.
+    """
+    from workbench.orders.reveal.triples import OUTSIDE, distinguishing, in_words
+
+    rng = np.random.default_rng([seed % 2**64, 1])
+    triples, wanted = distinguishing(tree, rng)
+    triples = rng.permutation(triples[wanted == OUTSIDE])
+    big, unit = _TRIPLE[dots.dtype]
+    ones = np.ones(tree.leaves, np.float32)
+    step = max(1, batch_bytes // (4 * tree.leaves))
+    for at in range(0, len(triples), step):
+        part = triples[at : at + step]
+        terms = np.zeros((len(part), tree.leaves), np.float32)
+        np.put_along_axis(terms, part, np.array([[big, -big, unit]], np.float32), axis=1)
+        sums = np.asarray(dots.run(terms, ones), np.float64).reshape(-1)
+        bad = np.flatnonzero(sums != unit) if len(sums) == len(part) else [0]
+        if len(bad):
+            raise InputError(
+                f"{dots.name} does not add in the order of this tree {tree.hash}: in it "
+                f"{in_words(part[bad[0]], OUTSIDE)}, and of {big:g}, {-big:g} and {unit:g} there "
+                f"the sum is {sums[bad[0]]:g}. Leave `tree` out: the order is then revealed"
+            )
 
 
 def _revealed(target: Any, n: int, dtype: str | None, options: dict[str, Any]) -> ReductionTree:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from workbench.errors import InputError
+from workbench.errors import InputError, WorkbenchError
 from workbench.orders.dot import fp32_array
 
 _LINE = 64  # bytes; a tensor of its own starts on such a line
@@ -84,6 +84,27 @@ class Asked:
             right = right.T
         return left, right, a
 
+    def lies_otherwise(self, a: Any, b: Any, alignment: str) -> str | None:
+        """How operands that were given lie otherwise than those that were asked, in words.
+
+        None where they do not, or where moving that operand showed no change (`alignment`, as in a
+        `ParityReport`).
+        """
+        moved = ["other bits" in words for words in alignment.split("; ")]
+        for which, name, given in ((0, "first", a), (1, "second", b)):
+            behind = self.offset[which]
+            tensor = hasattr(given, "data_ptr")
+            whole = given.is_contiguous() if tensor else given.flags.c_contiguous
+            if not whole:
+                return f"the {name} operand is not contiguous"
+            at = given.data_ptr() if tensor else given.ctypes.data
+            if moved[which] and at % _LINE != 4 * behind:
+                return (
+                    f"the {name} operand starts {at % _LINE} bytes behind a {_LINE}-byte line, "
+                    f"not {4 * behind}"
+                )
+        return None
+
     def shaped(self, out: np.ndarray, given: Any) -> Any:
         """[rows, columns] as the function returns it, of the kind that was given."""
         out = out[:, 0] if self.columns is None else out
@@ -121,11 +142,19 @@ class Asked:
 
     def _call(self, a: torch.Tensor, b: torch.Tensor, threads: int | None = None) -> np.ndarray:
         self.calls += 1
-        with _threads(self.threads if threads is None else threads), np.errstate(all="ignore"):
-            if self.array == "numpy":
-                found = self.fn(a.numpy(), b.numpy())
-            else:
-                found = self.fn(a, b)
+        try:
+            with _threads(self.threads if threads is None else threads), np.errstate(all="ignore"):
+                if self.array == "numpy":
+                    found = self.fn(a.numpy(), b.numpy())
+                else:
+                    found = self.fn(a, b)
+        except WorkbenchError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{self.name} raised {type(error).__name__}: {error} on operands {list(a.shape)} "
+                f"and {list(b.shape)}, fp32. Wanted a function of (weight [rows, n], x [n])"
+            ) from error
         if hasattr(found, "detach"):
             found = found.detach().numpy()
         found = np.asarray(found)
@@ -223,7 +252,13 @@ def asked_of(
         raise InputError(f"{name} takes weight [columns, n]; give columns=1 or more")
     if kind == "mv" and columns is not None:
         raise InputError(f"{name} takes one vector; leave out columns={columns}")
-    if len(offset) != 2 or not all(isinstance(o, int) and 0 <= o < _LINE // 4 for o in offset):
+    if (
+        not isinstance(offset, (tuple, list))
+        or len(offset) != 2
+        or not all(
+            isinstance(o, int) and not isinstance(o, bool) and 0 <= o < _LINE // 4 for o in offset
+        )
+    ):
         raise InputError(f"offset={offset!r}; wanted two numbers of elements from 0 to 15")
     threads = threads or torch.get_num_threads()
     return Asked(name, fn, kind, array, rows, columns, n, threads, (offset[0], offset[1]))
@@ -233,7 +268,7 @@ def aligned(shape: tuple[int, ...], behind: int = 0) -> torch.Tensor:
     """An fp32 tensor of zeros that starts `behind` elements behind a 64-byte line."""
     count = int(np.prod(shape))
     per_line = _LINE // 4
-    flat = torch.zeros(count + 2 * per_line)
+    flat = torch.zeros(count + 2 * per_line, dtype=torch.float32)
     start = (-(flat.data_ptr() // 4) % per_line) + behind
     return flat[start : start + count].view(shape)
 
@@ -241,11 +276,10 @@ def aligned(shape: tuple[int, ...], behind: int = 0) -> torch.Tensor:
 @contextlib.contextmanager
 def _threads(count: int) -> Iterator[None]:
     before = torch.get_num_threads()
-    if before == count:
-        yield
-        return
-    torch.set_num_threads(count)
+    if before != count:
+        torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        if torch.get_num_threads() != before:  # also where the function itself set it
+            torch.set_num_threads(before)

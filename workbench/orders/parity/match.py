@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,7 @@ from workbench.evidence import Evidence, evidence
 from workbench.orders.arithmetic import Dots, arithmetic
 from workbench.orders.dot import dot
 from workbench.orders.parity import data as parity_data
-from workbench.orders.parity.asked import Asked, asked_of
+from workbench.orders.parity.asked import Asked, Sums, asked_of
 from workbench.orders.reveal import reveal
 from workbench.orders.reveal.targets import RevealError, Target
 from workbench.orders.synthesise.regular import lanes_of
@@ -148,7 +149,9 @@ class Parity:
 
     Call it with what the library takes; it returns the same kind and shape. It calls neither the
     library nor a BLAS. The bits are those of the library for operands that lie as they did when it
-    was asked (`report.offset`), whatever memory is given here.
+    was asked (`report.offset`), whatever memory is given here. Where the place of an operand
+    changes the library's bits, or operands are not contiguous, the first call with such operands
+    warns.
 
     Attributes:
         orders: One `Order` for each order among the outputs.
@@ -158,6 +161,7 @@ class Parity:
     def __init__(self, asked: Asked, orders: tuple[Order, ...], report: ParityReport) -> None:
         self._asked, self.orders, self.report = asked, orders, report
         self._kernels: tuple[Any, ...] | None = None
+        self._warned = False
 
     @property
     def tree(self) -> ReductionTree:
@@ -181,7 +185,25 @@ class Parity:
 
     def __call__(self, a: Any, b: Any) -> Any:
         left, right, given = self._asked.read(a, b)
+        self._warn(a, b)
         return self._asked.shaped(self._outputs(left, right), given)
+
+    def _warn(self, a: Any, b: Any) -> None:
+        """Say once that the library may have other bits for operands that lie like these."""
+        if self._warned:
+            return
+        how = self._asked.lies_otherwise(a, b)
+        if how is None or (
+            "not contiguous" not in how and "other bits" not in self.report.alignment
+        ):
+            return
+        self._warned = True
+        warnings.warn(
+            f"{how}: {self._asked.name} may have other bits for such operands than for those it "
+            f"was asked with ({self.report.alignment}). Copy them to where they were, or ask "
+            "again with parity(…, offset=…)",
+            stacklevel=3,
+        )
 
     def _outputs(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return evaluate(self.orders, a, b, self._kernels)
@@ -382,7 +404,7 @@ def _order(asked: Asked, chosen: np.ndarray, known: list[ReductionTree], seed: i
         how = f"known from elsewhere; confirmed by {asked.n - 1} probes"
     if tree is None:
         try:
-            tree = reveal(Target(asked.name, asked.n, "fp32", "numpy", sums), asked.n, seed=seed)
+            tree = reveal(_target(asked, sums), asked.n, seed=seed, unexplained="allow")
         except RevealError as error:
             raise ParityError(
                 f"the order of {asked.name} at row {row}, column {column} cannot be revealed: "
@@ -425,6 +447,11 @@ def _order(asked: Asked, chosen: np.ndarray, known: list[ReductionTree], seed: i
     return Order(tree, found.mask, found.empty == "+0", rows, columns, where, how)
 
 
+def _target(asked: Asked, sums: Sums) -> Target:
+    # `Sums` copies the terms, so they cannot be changed.
+    return Target(asked.name, asked.n, "fp32", "numpy", sums, watched=False)
+
+
 def _of_one_row(asked: Asked, seed: int) -> list[ReductionTree]:
     """The order of the same function for one row: a single odd row often has it."""
     if asked.rows == 1 and (asked.columns or 1) == 1:
@@ -433,7 +460,7 @@ def _of_one_row(asked: Asked, seed: int) -> list[ReductionTree]:
     sums = one.sums(np.ones((1, 1), bool))
     asked.calls += 1
     try:
-        return [reveal(Target(one.name, one.n, "fp32", "numpy", sums), one.n, seed=seed)]
+        return [reveal(_target(one, sums), one.n, seed=seed, unexplained="allow")]
     except RevealError:
         return []
 

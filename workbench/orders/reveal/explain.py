@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
 from workbench.errors import InputError
 from workbench.orders.reveal import probing
-from workbench.orders.reveal.confirm import Prober, probe_terms, random_terms, sample_size
+from workbench.orders.reveal.confirm import Prober, probe_terms, sample_size
+from workbench.orders.reveal.models import (
+    aligned_models,
+    aligned_sum,
+    along,
+    in_bf16,
+    mixed_sum,
+    twice_rounded_sum,
+)
 from workbench.orders.reveal.targets import RevealError, Target
 from workbench.orders.tree import ReductionTree
 
@@ -32,8 +41,9 @@ _ACCUMULATORS = {
     "fp32": ("fp32", "fp64"),
     "fp64": ("fp64",),
     "fp16": ("fp32", "fp64", "fp16"),
-    "bf16": ("fp32", "fp64"),
+    "bf16": ("fp32", "fp64", "bf16"),
 }
+_EACH = 6  # rows of each kind of ordinary terms, at least, where rows are cheap
 _NUMPY = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64}
 
 
@@ -71,10 +81,12 @@ def other_probes(
     return f"{some} probes of other values agree"
 
 
-def refuse_sorting_early(target: Target, prober: Prober, rng: np.random.Generator) -> None:
-    """Raise where all pairs seem to meet in one node and sums are not as good as such a node's.
+def refuse_sorting_early(
+    target: Target, prober: Prober, rng: np.random.Generator, unexplained: str = "refuse"
+) -> None:
+    """Raise where all pairs seem to meet in one node and sums are not those of such a node.
 
-    A sum of sorted terms looks so, and to take such a node apart costs a round a term.
+    A sum of sorted terms looks so, and there is no point in taking it apart.
     """
     n, some = target.n, sample_size(target)
     if n <= probing.ALL_PAIRS:
@@ -86,12 +98,51 @@ def refuse_sorting_early(target: Target, prober: Prober, rng: np.random.Generato
     lost = prober.ask(probing.Round(i, j, np.zeros(some, np.int64), np.arange(n), whole, none))
     prober.probes = asked  # it finds nothing of the order
     if (lost == n).all():
-        _refuse_sorting(target, rng)
+        star = ReductionTree(n, np.arange(n), np.array([0, n]))
+        kinds = np.full(1, probing.ALIGNED)
+        found = probing.Found(n, star.children, star.offsets, kinds)
+        random_sums(target, star, found, rng, unexplained)
+
+
+def ordinary_rows(target: Target, rng: np.random.Generator) -> tuple[np.ndarray, list[str]]:
+    """Sums of ordinary terms to be explained: [R, n] values of the target's dtype, and what each
+    row is. A function that chooses its order by signs, sizes, zeros or the result shows it here."""
+    n, narrow = target.n, target.dtype == "fp16"
+    many = target.rows_per_call >= sample_size(target) > _EACH
+    # Two orders of few terms often give the same bits, so there are more rows of few terms.
+    each = max(_EACH, min(64, 2048 // max(1, n))) if many else max(2, min(16, 512 // max(1, n)))
+    size = (each, n)
+
+    def normal() -> np.ndarray:
+        return rng.standard_normal(size)
+
+    def scales() -> np.ndarray:
+        return 2.0 ** rng.integers(-6, 7, size)
+
+    def some(share: float) -> np.ndarray:
+        kept = rng.random(size) < share
+        kept[np.arange(each), rng.integers(0, n, each)] = True
+        return kept
+
+    kinds = {
+        "N(0, 1)": normal(),
+        "mixed scales": normal() * scales(),
+        "terms that cancel": _layered(target, each, rng),
+        "positive terms": np.abs(normal()) + 2.0**-10,
+        "negative terms": -np.abs(normal()) - 2.0**-10,
+        "positive terms of mixed scales": (np.abs(normal()) + 2.0**-10) * scales(),
+        "mostly zeros": normal() * some(0.3),
+        "whole numbers": np.rint(8 * normal()),
+        "large terms": normal() * 2.0 ** (6 if narrow else 60),
+        "small terms": normal() * 2.0 ** (-6 if narrow else -60),
+    }
+    terms = target.decode(target.encode(np.concatenate([*kinds.values()])))
+    return terms.astype(np.float64), [name for name in kinds for _ in range(each)]
 
 
 def _layered(target: Target, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """[rows, n] values of the target's dtype, as fp64: of many scales, and most of each is taken
-    away again. A sum that is nearly exact (compensated, say) shows here that it is not."""
+    """[rows, n] fp64: of many scales, and most of each is taken away again. A sum that is nearly
+    exact (compensated, say) shows here that it is not."""
     n, narrow = target.n, target.dtype == "fp16"
     reach = 10 if narrow else 40
     terms = rng.standard_normal((rows, n)) * 2.0 ** rng.integers(-reach, reach + 1, (rows, n))
@@ -103,47 +154,113 @@ def _layered(target: Target, rows: int, rng: np.random.Generator) -> np.ndarray:
             row[places[:5]] = 2.0**60, 1, 2.0**-60, -1, -(2.0**60)
         else:
             row[places[1:half]] = -row[places[half + 1 : 2 * half]]
-    return target.decode(target.encode(terms)).astype(np.float64)
+    return terms
 
 
 def random_sums(
-    target: Target, tree: ReductionTree, found: probing.Found, rng: np.random.Generator
+    target: Target,
+    tree: ReductionTree,
+    found: probing.Found,
+    rng: np.random.Generator,
+    unexplained: str = "refuse",
 ) -> tuple[str | None, str]:
     """What arithmetic along the tree gives the function's sums of random terms, bit for bit.
 
+    Args:
+        unexplained: "refuse" raises where none does; "warn" and "allow" do not.
+
     Raises:
-        RevealError: None does, because the order depends on the values.
+        RevealError: None does, or the order depends on the values.
     """
-    rows = sample_size(target)
-    terms = random_terms(target, rows, rng)
-    terms[: rows // 4] = _layered(target, rows // 4, rng)
-    got = target.sums(terms)
-    aligned = bool((found.kinds[np.diff(tree.offsets) > 2] == probing.ALIGNED).any())
-    for kind in () if aligned else _ACCUMULATORS[target.dtype]:
-        try:
-            sums = tree.sum(terms.astype(_NUMPY[kind]))
-        except InputError:  # a node that `sum` has no model of
-            break
-        if _as_output(sums, target.out_dtype).tobytes() == _bits(got):
-            words = f"{kind} sums"
-            if kind != target.out_dtype:
-                words += f", rounded to {target.out_dtype}"
+    terms, kinds = ordinary_rows(target, rng)
+    rows, got = len(terms), target.sums(terms)
+    off: np.ndarray | None = None
+    wide = np.diff(tree.offsets) > 2
+    aligned = bool((found.kinds[wide] == probing.ALIGNED).any())
+    for words, sums in _plain_models(target, tree, terms) if not aligned else ():
+        if _bits(sums) == _bits(got):
             return words, f"{rows} sums of random terms have the bits of {words} along the tree"
+        off = _differing(sums, got) if off is None else off
+    if aligned and target.out_dtype == "fp32":
+        exact = found.kinds == probing.EXACT
+        few = np.arange(0, rows, max(1, rows // 16))
+        for model in aligned_models(bool((~wide).any())):
+            if off is None:
+                off = _differing(aligned_sum(tree, terms, model, exact), got)
+            if _bits(aligned_sum(tree, terms[few], model, exact)) != _bits(got[few]):
+                continue
+            sums = aligned_sum(tree, terms, model, exact)
+            if _bits(sums) == _bits(got):
+                words = f"fp32 sums; {model}"
+                return words, f"{rows} sums of random terms have the bits of {words}"
     partly = False
     if tree.arity == 2 and target.dtype == "fp32":
-        wide = _wide_nodes(target, tree)
-        if _bits(mixed_sum(tree, terms, wide)) == _bits(got):
-            words = f"fp32 sums, {int(wide.sum())} of {len(wide)} nodes in fp64"
+        nodes = _wide_nodes(target, tree)
+        if _bits(mixed_sum(tree, terms, nodes)) == _bits(got):
+            words = f"fp32 sums, {int(nodes.sum())} of {len(nodes)} nodes in fp64"
             return words, f"{rows} sums of random terms have the bits of {words} along the tree"
-        partly = bool(wide.any()) and not wide[:-1].all()  # all of them: a correction shows so too
+        partly = bool(nodes.any()) and not nodes[:-1].all()  # all: a correction shows so too
     if not partly:
         _refuse_dependent(target, tree, found, rng)
     why = (
-        "its fused nodes align their terms, which is not modelled"
+        "its fused nodes align their terms in a way that is not modelled"
         if aligned
         else "the arithmetic is not plain sums of rounded terms"
     )
-    return None, f"sums of random terms differ from sums along the tree: {why}; see arithmetic"
+    if unexplained == "refuse":
+        raise _not_explained(target, why, kinds, off)
+    note = f"sums of random terms differ from sums along the tree: {why}; see arithmetic"
+    return None, note
+
+
+def _plain_models(
+    target: Target, tree: ReductionTree, terms: np.ndarray
+) -> Iterator[tuple[str, np.ndarray]]:
+    """(in words, sums) of one dtype at all nodes."""
+    for kind in _ACCUMULATORS[target.dtype]:
+        try:
+            if kind == "bf16":
+                if tree.arity != 2:
+                    continue
+                sums = along(tree, terms, lambda _, values: in_bf16(values)).astype(np.float32)
+            else:
+                sums = tree.sum(terms.astype(_NUMPY[kind]))
+        except InputError:  # a node that `sum` has no model of
+            return
+        words = f"{kind} sums"
+        if kind != target.out_dtype:
+            words += f", rounded to {target.out_dtype}"
+        yield words, _as_output(sums, target.out_dtype)
+    if tree.arity > 2 and target.out_dtype == "fp32" and target.dtype != "fp64":
+        # as (float)fsum(…) gives: rounded twice, which differs near a tie
+        yield "fp32 sums, fused nodes rounded to fp64 first", twice_rounded_sum(tree, terms)
+
+
+def _differing(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """bool [R]: where bits differ."""
+    kind = np.uint64 if a.itemsize == 8 else np.uint32
+    return np.ascontiguousarray(a).view(kind) != np.ascontiguousarray(b, a.dtype).view(kind)
+
+
+def _not_explained(
+    target: Target, why: str, kinds: list[str], off: np.ndarray | None
+) -> RevealError:
+    """The refusal, with the kinds of rows that tell what the function may look at."""
+    seen = ""
+    if off is not None and off.any():
+        names = np.array(kinds)
+        wrong = {name: int(off[names == name].sum()) for name in dict.fromkeys(kinds)}
+        right = [name for name, count in wrong.items() if not count]
+        listed = ", ".join(f"{count} of {name}" for name, count in wrong.items() if count)
+        seen = f": {int(off.sum())} of {len(off)} differ ({listed})"
+        if right:
+            seen += f"; those of {', '.join(right)} are explained"
+    return RevealError(
+        f"{target.name}: the order found with large values does not explain ordinary sums{seen}. "
+        f"Either {why}, or the function chooses an order by its values (signs, sizes, zeros). "
+        'Ask with unexplained="warn" for the order of the large values all the same',
+        "unexplained",
+    )
 
 
 def _as_output(sums: np.ndarray, dtype: str) -> np.ndarray:
@@ -206,7 +323,8 @@ def _refuse_dependent(
     terms[at, chains[:, 0]] = 1
     terms[at[:, None], chains[:, 1:]] = half
     # 1 + u ties to 1 in any plain sum, twice; toward infinity it gives 1 + 4u.
-    if (target.sums(terms).astype(np.float64) == 1 + 2 * half).all():
+    # With both signs, lest it be a function that has another order for positive terms.
+    if all((s * target.sums(s * terms).astype(float) == 1 + 2 * half).all() for s in (1, -1)):
         raise RevealError(
             f"{target.name}: the sum carries a correction: (1 + u) + u, u half an ulp of 1, gives "
             "1 + 2u, though large values swallow small ones. A compensated sum (Kahan) has no "
@@ -240,22 +358,6 @@ def _wide_nodes(target: Target, tree: ReductionTree) -> np.ndarray:
         terms[at, leaf[sibling[n + nodes]]] = -1
         wide[nodes] = target.sums(terms) == 2.0**-30
     return wide
-
-
-def mixed_sum(tree: ReductionTree, terms: np.ndarray, wide: np.ndarray) -> np.ndarray:
-    """Sums along a binary tree, fp32 but for the `wide` nodes, which keep fp64; [R] fp32.
-
-    Args:
-        terms: [R, n] values of fp32.
-        wide: bool [inner].
-    """
-    values = [*np.asarray(terms, np.float64).T]
-    for k, (a, b) in enumerate(tree.children.reshape(-1, 2).tolist()):
-        total = values[a] + values[b]
-        # A sum of two fp32 values rounded to fp64 and then to fp32 is rounded as if once.
-        values.append(total if wide[k] else total.astype(np.float32).astype(np.float64))
-        values[a] = values[b] = None
-    return values[-1].astype(np.float32)
 
 
 def _chains(tree: ReductionTree, some: int, rng: np.random.Generator) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,6 +108,7 @@ def reveal(
     seed: int = 0,
     batch_bytes: int = BATCH_BYTES,
     check: bool = True,
+    unexplained: str = "refuse",
 ) -> RevealedTree:
     """The order in which `target` adds n terms.
 
@@ -125,6 +127,11 @@ def reveal(
         batch_bytes: Terms in one call, in bytes.
         check: Confirm first that results repeat, that rows are independent and that it is a sum;
             afterwards that the tree explains other probes and sums of random terms.
+        unexplained: The order is found with large values, of which most others are lost. What if
+            no arithmetic that is modelled (rounded to one format at all nodes, some nodes in fp64,
+            fused nodes that align) gives along it the bits of sums of ordinary terms? "refuse"
+            raises; "warn" returns the tree with a warning, "allow" without. In both cases
+            `report.arithmetic` is None, and the order is one of large values only.
 
     Returns:
         The tree, with `.report`. Of batch_invariant_logp: the order of its sum of exponentials
@@ -140,6 +147,10 @@ def reveal(
         >>> tree.to_json(), tree.report.arithmetic
         ('[0,[1,2]]', 'fp32 sums')
     """
+    if isinstance(batch_bytes, bool) or not isinstance(batch_bytes, int) or batch_bytes < 1:
+        raise InputError(f"batch_bytes={batch_bytes!r}; wanted the bytes of at least one row")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise InputError(f"seed={seed!r}; wanted a whole number")
     if _is_log_prob(target):  # its terms are exponentials, which cannot cancel
         from workbench.orders.reveal.positive import log_sum_exp, reveal_positive
 
@@ -160,13 +171,18 @@ def reveal(
         array=array,
         batch_bytes=batch_bytes,
     )
-    if batch_bytes < 1:
-        raise InputError(f"batch_bytes={batch_bytes}; wanted the bytes of at least one row")
-    return revealed(asked, seed=seed, check=check)
+    return revealed(asked, seed=seed, check=check, unexplained=unexplained)
 
 
-def revealed(target: Target, *, seed: int = 0, check: bool = True) -> RevealedTree:
+UNEXPLAINED = ("refuse", "warn", "allow")
+
+
+def revealed(
+    target: Target, *, seed: int = 0, check: bool = True, unexplained: str = "refuse"
+) -> RevealedTree:
     """`reveal` of a `Target` as it is, at its slot and positions."""
+    if unexplained not in UNEXPLAINED:
+        raise InputError(f"unexplained={unexplained!r}; wanted one of {', '.join(UNEXPLAINED)}")
     before = target.calls
     if target.n:
         target.sums(np.zeros((1, target.n)))  # compiles what is not; tells the results' dtype
@@ -177,15 +193,21 @@ def revealed(target: Target, *, seed: int = 0, check: bool = True) -> RevealedTr
         checks += confirm.before(target, rng)
     prober = confirm.Prober(target, rng, check)
     if check:
-        explain.refuse_sorting_early(target, prober, rng)
+        explain.refuse_sorting_early(target, prober, rng, unexplained)
     here = target.calls
     found = probing.discover(target.n, prober.ask, prober.side, pivots)
     calls = target.calls - here
     tree = ReductionTree(found.leaves, found.children, found.offsets)
     arithmetic = None
     if check and target.n:
-        arithmetic, more = confirm.after(target, tree, found, prober, rng)
+        arithmetic, more = confirm.after(target, tree, found, prober, rng, unexplained)
+        made = target.calls - before
+        if found.stars:
+            checks.append(f"{found.stars} wide nodes were taken from random pairs, not from all")
+        checks.append(f"found and checked in {made} calls: what happens more rarely is not seen")
         checks += more
+        if arithmetic is None and unexplained == "warn":
+            warnings.warn(f"{target.name}: {more[-1]}", stacklevel=3)
     target.forget()
     report = RevealReport(
         target=target.name,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.orders.tree import ReductionTree
+from workbench.orders.tree.fused import fused_sum
 
 Node = Callable[[int, np.ndarray], np.ndarray]  # (inner node, values [m, R] fp64) -> [R] fp64
 
@@ -106,7 +107,6 @@ def aligned_sum(
         terms: [R, n] values of fp32.
         exact: bool [inner], fused nodes that add exactly and round once; None: none.
     """
-    from workbench.orders.tree.fused import fused_sum
 
     def node(k: int, values: np.ndarray) -> np.ndarray:
         if len(values) == 2:
@@ -114,5 +114,16 @@ def aligned_sum(
         if exact is not None and exact[k]:
             return np.asarray(fused_sum(values.astype(np.float32)), np.float64)
         return model(values)
+
+    return along(tree, terms, node).astype(np.float32)
+
+
+def twice_rounded_sum(tree: ReductionTree, terms: np.ndarray) -> np.ndarray:
+    """Sums along a tree whose fused nodes round their exact sum to fp64, then to fp32; [R] fp32."""
+
+    def node(_: int, values: np.ndarray) -> np.ndarray:
+        if len(values) == 2:
+            return in_fp32(values)
+        return np.asarray(fused_sum(values)).astype(np.float32).astype(np.float64)
 
     return along(tree, terms, node).astype(np.float32)

@@ -25,6 +25,7 @@ import numpy as np
 from workbench._result import Result
 from workbench.errors import InputError
 from workbench.orders.reveal.find import RevealedTree
+from workbench.orders.reveal.rising import rises
 from workbench.orders.reveal.targets import RevealError
 from workbench.orders.reveal.triples import (
     WIDE,
@@ -52,6 +53,7 @@ __all__ = [
 ]
 
 _BATCH_BYTES = 64 << 20
+_DENSE_TRIPLES = 256  # at most, asked again with no zero among the terms
 _RANDOM_TRIPLES = 64  # asked of a finished tree, beside one for each of its inner edges
 
 
@@ -91,7 +93,9 @@ def log_sum_exp(target: Any, dtype: str = "fp32") -> PositiveSum:
 
     kernel = target if spec is not None else None
     name = spec.op if spec is not None else getattr(target, "__name__", type(target).__name__)
-    return PositiveSum(fn, f"{name} ({dtype})", 0.0, -1000.0, (-16.875, -16.25), -15.9375, kernel)
+    # exp(-41.5) is 0.92 * 2^-60
+    inputs = (0.0, -1000.0, (-16.875, -16.25), -15.9375, -41.5, None)
+    return PositiveSum(fn, f"{name} ({dtype})", *inputs, kernel)
 
 
 def root_of_squares(fn: Callable[[np.ndarray], Any], name: str = "norm") -> PositiveSum:
@@ -110,7 +114,7 @@ def root_of_squares(fn: Callable[[np.ndarray], Any], name: str = "norm") -> Posi
         '[[0,1],2]'
     """
     small = tuple(float(np.sqrt(0.75 * 2.0**k)) for k in (-23, -22))
-    return PositiveSum(fn, name, one=1.5, small=small, visible=2.0**-11)
+    return PositiveSum(fn, name, one=1.5, small=small, visible=2.0**-11, dust=2.0**-30)
 
 
 @dataclass(frozen=True)
@@ -193,14 +197,17 @@ def reveal_positive(
         n: Number of terms.
         seed: Of the random pairs.
         batch_bytes: Largest input of one call, in bytes.
-        check: Ask the finished tree's own triples and random ones, with fresh rows.
+        check: Ask the finished tree's own triples and random ones, with fresh rows; some of them
+            again with no zero among the terms; and, where the terms are known (`PositiveSum.term`),
+            whether the results of rows of ordinary terms rise with the sums along the tree.
 
     Returns:
-        A ReductionTree with a `report`. A sum that is exact, kept in a wider format, or sorts its
-        terms is one node with n children.
+        A ReductionTree with a `report`. A sum that is exact or kept in a wider format is one node
+        with n children.
 
     Raises:
-        RevealError: The answers are not those of a sum in one fixed order, or no v was found.
+        RevealError: The answers are not those of a sum in one fixed order, or no v was found, or
+            rows without zeros contradict the order.
         InputError: n < 0, or `target` is no callable.
 
     Example:
@@ -252,14 +259,42 @@ def _checked(asker: Asker, tree: ReductionTree, rng: np.random.Generator) -> lis
                 "inconsistent",
             )
         done.append(f"{what} ({len(triples)}) asked again: as before")
+    if asker.target.dust is not None:
+        count, contradiction = _over_dust(asker, tree, rng)
+        if contradiction:
+            raise RevealError(
+                f"{asker.target.name}: with no zero among the other terms {contradiction}. The "
+                "order depends on the values: on zeros, or on how many there are",
+                "value-dependent",
+            )
+        done.append(f"{count} of these triples asked with no zero among the terms: as before")
+    if asker.target.term is not None:
+        done.append(rises(asker, tree, rng))
     if tree.arity > 2 and tree.arity == tree.leaves:
         done.append(
-            "one node has all terms: so looks an exact sum, a wider accumulator, and one that "
-            "sorts its terms"
+            "one node has all terms: so looks an exact sum, a wider accumulator"
+            + (", and one that sorts its terms" if asker.target.term is None else "")
         )
     if tree.arity > WIDE:
         done.append(f"a node has {tree.arity} children: taken from random triples, not from all")
     return done
+
+
+def _over_dust(
+    asker: Asker, tree: ReductionTree, rng: np.random.Generator
+) -> tuple[int, str | None]:
+    """Ask some of the tree's own triples over tiny terms: how many, and what contradicts it."""
+    triples, wanted = distinguishing(tree, rng)
+    some = rng.permutation(len(triples))[:_DENSE_TRIPLES]
+    triples, wanted = triples[some], wanted[some]
+    got = asker.over_dust(triples) if len(triples) else wanted
+    if (got == wanted).all():
+        return len(triples), None
+    at = int(np.argmax(got != wanted))
+    return len(triples), (
+        f"{in_words(triples[at], int(got[at]))}, and with zeros, "
+        f"{in_words(triples[at], int(wanted[at]))}"
+    )
 
 
 def agrees_by_triples(
@@ -279,6 +314,9 @@ def agrees_by_triples(
     A fused node answers alike in all three roles of a triple, so all three are asked. For a node of
     the tree with more than two children every triple of them with the first one must answer as
     fused (a node with more than 64 children: random triples of them, which proves less).
+
+    All this is asked with zeros for the other terms; up to 256 of the triples are asked again with
+    tiny ones, which an order that depends on zeros does not answer alike.
 
     Args:
         tree: The order to confirm.
@@ -308,6 +346,9 @@ def agrees_by_triples(
             f"declared: {in_words(triples[at], int(wanted[at]))}; "
             f"found: {in_words(triples[at], int(got[at]))}"
         )
+    elif len(triples) and asker.target.dust is not None:
+        _, contradiction = _over_dust(asker, tree, rng)
+        difference = contradiction and f"with no zero among the other terms {contradiction}"
     return Agreement(difference is None, len(triples), asker.probes, asker.calls, difference)
 
 

@@ -22,6 +22,10 @@ from workbench.orders.reveal.targets import RevealError
 
 # Up to this size the terms of a fused node are compared pair by pair, all in one round.
 ALL_PAIRS = 64
+# Of a larger one that aligns, so many random pairs are asked: to compare all would cost a round a
+# term.
+STAR_PAIRS = 256
+_MOST_PROBES = 64  # times n log2 n; beyond, the answers are those of no sum that has an order
 
 BINARY, EXACT, ALIGNED = 0, 1, 2  # kinds of a node
 
@@ -47,7 +51,10 @@ class Round:
 
 @dataclass
 class Found:
-    """A tree as it is stored (`ReductionTree`), the kind of each inner node, and the rounds."""
+    """A tree as it is stored (`ReductionTree`), the kind of each inner node, and the rounds.
+
+    `stars`: nodes whose children were taken from random pairs of them.
+    """
 
     leaves: int
     children: np.ndarray
@@ -55,6 +62,7 @@ class Found:
     kinds: np.ndarray
     rounds: int = 0
     probes: int = 0
+    stars: int = 0
 
 
 @dataclass
@@ -68,6 +76,7 @@ class _Tasks:
     count: list[int] = field(default_factory=list)
     ref: list[int] = field(default_factory=list)  # a leaf id, or ~index of the group's own task
     side: list[int] = field(default_factory=list)  # lost on the group's own side; 0: not asked
+    stars: dict[int, list[int]] = field(default_factory=dict)  # leaves of tasks that are one node
 
 
 def discover(
@@ -87,7 +96,7 @@ def discover(
         rng: Chooses the pivots.
 
     Raises:
-        RevealError: The answers fit no tree.
+        RevealError: The answers fit no tree, or take more probes than a tree's do.
     """
     empty = np.zeros(0, np.int64)
     tasks, found = _Tasks(), Found(n, empty, empty, empty)
@@ -98,7 +107,14 @@ def discover(
     members, starts = np.arange(n), np.array([0, n])
     witness = np.array([-1])
     known = np.zeros(1, np.int8)  # 0 ask a pivot, 1 ask all pairs, 2 all pairs are in the table
+    most = _MOST_PROBES * n * max(1, n.bit_length())
     while len(starts) > 1:
+        if found.probes > most:
+            raise RevealError(
+                f"more than {most:,} probes do not tell the order of {n} terms: the answers are "
+                "not those of a sum in one order, or of one whose fused nodes are too wide",
+                "inconsistent",
+            )
         sizes = np.diff(starts)
         at = starts[:-1] + rng.integers(0, sizes)
         pivot = members[at]
@@ -115,6 +131,11 @@ def discover(
         of, value = owner[begin], lost[begin]
         base = len(tasks.pivot) + len(sizes)  # index of the first task of the next level
         more = count > 1
+        stars = _stars(ask, members, starts, witness, of, value, count, rng, found)
+        for at in stars.tolist():
+            t = of[at]
+            tasks.stars[len(tasks.pivot) + int(t)] = members[starts[t] : starts[t + 1]].tolist()
+        more[stars] = False
         ref = np.where(more, ~(base + np.cumsum(more) - 1), rest[begin] if len(rest) else 0)
         groups = len(tasks.lost) + np.searchsorted(of, np.arange(len(sizes)))
         # In an exact node of three or more, `lost` alone does not tell the pivot's side from the
@@ -191,6 +212,38 @@ def _answers(ask, n, members, starts, witness, known, pivot, rest, owner, table,
     return lost
 
 
+def _stars(ask, members, starts, witness, of, value, count, rng, found):
+    """Groups that hold all of a large subset but its pivot, if random pairs lose as much as these.
+
+    They are the terms of one node that aligns.
+    """
+    sizes = np.diff(starts)
+    all_of_it = (count == sizes[of] - 1) & (sizes[of] > ALL_PAIRS) & (value >= sizes[of])
+    groups = np.flatnonzero(all_of_it)
+    if not len(groups):
+        return groups
+    chosen = of[groups]
+    pairs = [rng.permutation(sizes[t])[:2] for t in chosen for _ in range(STAR_PAIRS)]
+    first, second = (np.array(side) for side in zip(*pairs, strict=True))
+    at = np.repeat(starts[chosen], STAR_PAIRS)
+    inside = [members[starts[t] : starts[t + 1]] for t in chosen]
+    answers = ask(
+        Round(
+            members[at + first],
+            members[at + second],
+            np.repeat(np.arange(len(chosen)), STAR_PAIRS),
+            np.concatenate(inside),
+            np.append(0, np.cumsum(sizes[chosen])),
+            witness[chosen],
+        )
+    )
+    found.rounds += 1
+    found.probes += len(answers)
+    same = (answers.reshape(len(chosen), STAR_PAIRS) == value[groups, None]).all(axis=1)
+    found.stars += int(same.sum())
+    return groups[same]
+
+
 def _assembled(n: int, tasks: _Tasks, found: Found) -> Found:
     """Nodes from the groups, the deepest tasks first, so that children precede their parents."""
     nodes: list[list[int]] = []
@@ -207,6 +260,14 @@ def _assembled(n: int, tasks: _Tasks, found: Found) -> Found:
         return n + len(nodes) - 1
 
     for t in range(len(tasks.pivot) - 1, -1, -1):
+        if t in tasks.stars:
+            parts[t] = [(leaf, 1) for leaf in tasks.stars[t]]
+            lost = tasks.lost[tasks.first[t]]
+            if lost > tasks.size[t]:
+                outer[t] = lost  # they are children of the node of the parent
+            else:
+                root[t] = close(parts[t], ALIGNED)
+            continue
         opened = [(tasks.pivot[t], 1)]  # children of the node that is being put together
         kind = BINARY
         below = total = 1  # leaves of its first child; leaves so far

@@ -20,6 +20,7 @@ from workbench.errors import InputError, WorkbenchError
 from workbench.orders.reveal.libraries import KINDS, NAMES, function_of, new_matrix, ones_like
 
 BATCH_BYTES = 32 << 20
+_MOST_TERMS = 1 << 33  # numbers in an operand; more is surely a mistake, and no memory holds them
 
 # Storage in numpy (bf16 has none there: its bits are kept as integers), largest exact count.
 _STORED = {"fp32": np.float32, "fp64": np.float64, "fp16": np.float16, "bf16": np.int16}
@@ -41,8 +42,8 @@ class RevealError(WorkbenchError, RuntimeError):
 
     Attributes:
         reason: "not a sum", "not repeatable", "rows not independent", "value-dependent",
-            "accumulator too narrow", "changes its argument", "inconsistent", "raised" or
-            "compensated".
+            "accumulator too narrow", "changes its argument", "inconsistent", "raised",
+            "compensated" or "unexplained".
     """
 
     def __init__(self, message: str, reason: str) -> None:
@@ -67,6 +68,7 @@ class Target:
         operands: 2 if the terms are multiplied with another operand, else 1.
         backend, arch, config, fn: For the evidence.
         positions: Slots that are known to share the order of `slot`; a call probes them all.
+        watched: Whether each call is checked for having changed its argument.
         calls: Calls so far.
     """
 
@@ -87,7 +89,9 @@ class Target:
     calls: int = 0
     batch_bytes: int = BATCH_BYTES
     out_dtype: str = ""
+    watched: bool = True
     _room: np.ndarray | None = field(default=None, repr=False)
+    _held: np.ndarray | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.positions:
@@ -167,6 +171,7 @@ class Target:
     def call(self, stored: np.ndarray, other: Any = None) -> np.ndarray:
         """One call on stored terms [S, n]; the results [S]."""
         self.calls += 1
+        held = self._copy(stored) if self.watched else stored
         try:
             with np.errstate(all="ignore"):  # M is close to the end of the range
                 found = self.run(self._given(stored), other)
@@ -179,6 +184,13 @@ class Target:
                 "R sums",
                 "raised",
             ) from error
+        if held is not stored and not np.array_equal(_as_ints(held), _as_ints(stored)):
+            raise RevealError(
+                f"{self.name} changes the terms it is given (seen in call {self.calls}, of "
+                f"{len(stored)} rows); wanted a function that leaves its argument as it is (let it "
+                "work on a copy)",
+                "changes its argument",
+            )
         found = self._numbers(found)
         if found.size != len(stored):
             raise RevealError(
@@ -220,16 +232,29 @@ class Target:
             self._room = np.empty((rows, self.n), self.stored)
         return self._room[:rows]
 
+    def _copy(self, stored: np.ndarray) -> np.ndarray:
+        """A copy of a call's terms, in memory that is kept for the next."""
+        if self._held is None or len(self._held) < len(stored):
+            self._held = np.empty((len(stored), self.n), self.stored)
+        held = self._held[: len(stored)]
+        held[:] = stored
+        return held
+
     def forget(self) -> None:
-        """Give the memory of `room` back."""
-        self._room = None
+        """Give the memory of earlier calls back."""
+        self._room = self._held = None
 
     def at(self, positions: Sequence[int]) -> Target:
         """The same target asked at these slots, which are known to share one order."""
         positions = tuple(int(p) for p in positions)
         return dataclasses.replace(
-            self, slot=positions[0], positions=positions, calls=0, _room=None
+            self, slot=positions[0], positions=positions, calls=0, _room=None, _held=None
         )
+
+
+def _as_ints(terms: np.ndarray) -> np.ndarray:
+    """The bits of stored terms, as integers that are quickly compared (a NaN equals itself)."""
+    return terms.view(f"u{terms.dtype.itemsize}")
 
 
 # ---- who is asked --------------------------------------------------------------------------------
@@ -287,8 +312,17 @@ def target_of(
         target = _shipped(target)
     named = isinstance(target, str)
     if named or columns is not None:
-        rows = 1 if rows is None else int(rows)
-        columns = 1 if columns is None else int(columns)
+        rows = 1 if rows is None else rows
+        columns = 1 if columns is None else columns
+    for what, number in (("rows", rows), ("columns", columns), ("row", row), ("column", column)):
+        whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+        if not whole and (number is not None or what in ("row", "column")):
+            raise InputError(f"{what}={number!r}; wanted a whole number")
+    if n * max(rows or 1, columns or 1) > _MOST_TERMS:
+        raise InputError(
+            f"n={n:,} with rows={rows}, columns={columns} makes operands of more than "
+            f"{_MOST_TERMS:,} numbers; give smaller sizes"
+        )
     for what, size, at in (("row", rows, row), ("column", columns, column)):
         if size is not None and size < 1:
             raise InputError(f"{what}s={size}; wanted 1 or more")
@@ -316,9 +350,10 @@ def target_of(
                 shape={"rows": rows or 1, "row": row},
                 operands=1 if kind == "rows" else 2,
                 fn=fn,
+                watched=False,
                 **common,
             )
-        about = {"fn": fn}
+        about = {"fn": fn, "watched": False}
         return _product(target, fn, kind, of, rows, row, columns, column, common, about)
     return _object(target, rows, row, columns, column, array, common)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import InputError
+from workbench.errors import InputError, WorkbenchError
 from workbench.orders.reveal.targets import RevealError
 from workbench.orders.tree import ReductionTree
 
@@ -19,6 +19,7 @@ from workbench.orders.tree import ReductionTree
 OUTSIDE, WITH_FIRST, WITH_SECOND, FUSED = range(4)
 WIDE = 64  # children of a node beyond which triples are drawn, where all pairs would be too many
 _WIDE_TRIPLES = 256
+_MOST_PROBES = 128  # times n log2 n; beyond, the answers are those of no sum that has an order
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class PositiveSum:
         small: Inputs for v: the first for sums rounded to nearest, the second for sums that are
             cut off.
         visible: Input whose term beside 1 alone raises the sum by 2^-23.
+        dust: Input whose term is positive and at most 2^-56 (so that the sum of 2^28 of them is
+            lost beside v): a background without zeros to ask triples over. None: such rows are not
+            asked, but where `one`, `zero` and `small` are the terms themselves (2^-60 then).
+        term: float32 numpy inputs -> their terms, exactly; None where these are not known, but
+            where `one`, `zero` and `small` are the terms themselves.
         kernel: The kernel behind `fn`, for the evidence; None for another callable.
 
     Example:
@@ -48,7 +54,16 @@ class PositiveSum:
     zero: float = 0.0
     small: tuple[float, ...] = (0.75 * 2.0**-24, 0.75 * 2.0**-23)
     visible: float = 2.0**-23
+    dust: float | None = None
+    term: Callable[[np.ndarray], np.ndarray] | None = field(default=None, compare=False)
     kernel: Any = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        plain = (self.one, self.zero, self.small) == (1.0, 0.0, (0.75 * 2.0**-24, 0.75 * 2.0**-23))
+        if plain and self.dust is None:
+            object.__setattr__(self, "dust", 2.0**-60)
+        if plain and self.term is None:
+            object.__setattr__(self, "term", np.asarray)
 
 
 class Asker:
@@ -59,9 +74,26 @@ class Asker:
         self.n = n
         self.step = max(1, batch_bytes // (4 * max(n, 1)))
         self.probes = self.calls = self.cut = 0
+        self.most = _MOST_PROBES * (n + 64) * max(1, n.bit_length())
         self.small = self.target.small[0]
         self.base = np.float32(0)
+        self.background = self.target.zero  # of every row; `over_dust` puts another
         self._calibrate(rng)
+
+    def over_dust(self, triples: np.ndarray) -> np.ndarray:
+        """`relations` where the other terms are tiny instead of 0: the same in any fixed order."""
+        assert self.target.dust is not None
+        self.background = self.target.dust
+        try:
+            return self.relations(triples)
+        finally:
+            self.background = self.target.zero
+
+    def evaluated(self, rows: np.ndarray) -> np.ndarray:
+        """Results [R] of rows of inputs [R, n]."""
+        parts = [self._call(rows[at : at + self.step]) for at in range(0, len(rows), self.step)]
+        self.probes += len(rows)
+        return np.concatenate(parts)
 
     def _calibrate(self, rng: np.random.Generator) -> None:
         """Is the term 1 the same everywhere, is v lost beside it, and does its last bit show?"""
@@ -105,18 +137,46 @@ class Asker:
         results = np.empty(len(places), np.float32)
         for at in range(0, len(places), self.step):
             part = places[at : at + self.step]
-            rows = np.full((len(part), self.n), self.target.zero, np.float32)
+            rows = np.full((len(part), self.n), self.background, np.float32)
             np.put_along_axis(rows, part, values[at : at + self.step], axis=1)
-            got = np.asarray(self.target.fn(rows))
-            if got.shape != (len(part),):
-                raise InputError(
-                    f"{self.target.name} gave {list(got.shape)} for [{len(part)}, {self.n}]; "
-                    f"wanted one number per row, [{len(part)}]"
-                )
-            results[at : at + len(part)] = got
-            self.calls += 1
+            results[at : at + len(part)] = self._call(rows)
         self.probes += len(places)
+        if self.probes > self.most:
+            raise RevealError(
+                f"{self.target.name}: {self.probes:,} rows do not tell the order of {self.n} "
+                "terms: the answers are not those of a sum in one order, or of one whose fused "
+                "nodes are too wide",
+                "inconsistent",
+            )
         return results
+
+    def _call(self, rows: np.ndarray) -> np.ndarray:
+        """Results of one call; what goes wrong in it is said with the callable and the shapes."""
+        self.calls += 1
+        held = rows.copy()
+        try:
+            got = np.asarray(self.target.fn(rows))
+        except WorkbenchError:
+            raise
+        except Exception as error:
+            raise RevealError(
+                f"{self.target.name} raised {type(error).__name__}: {error} on rows "
+                f"[{len(rows)}, {self.n}] of float32 (numpy). Wanted: one number per row",
+                "raised",
+            ) from error
+        if got.shape != (len(rows),):
+            raise InputError(
+                f"{self.target.name} gave {list(got.shape)} for [{len(rows)}, {self.n}]; "
+                f"wanted one number per row, [{len(rows)}]"
+            )
+        if not np.array_equal(held.view(np.uint32), rows.view(np.uint32)):
+            raise RevealError(
+                f"{self.target.name} changes the rows it is given (seen in call {self.calls}, of "
+                f"{len(rows)} rows); wanted a function that leaves its argument as it is (let it "
+                "work on a copy)",
+                "changes its argument",
+            )
+        return got
 
     def _seen(self, triples: np.ndarray, small: float | None = None) -> np.ndarray:
         """[T, 3] -> bool [T]: do the first two meet before either meets the third?"""

@@ -37,8 +37,9 @@ def synthesise(
         fused, zero_start: As in `dot`. No Ascend C is made for fused products. A kernel of
             `ReduceSum` starts at +0 whatever `zero_start` says, as the instruction is assumed to.
         name: Of the kernel.
-        arch, path, backend: Of Ascend C: the architecture, where the source is written (None: in
-            the cache), and the backend it is built for.
+        arch, path, backend: Of Ascend C: the architecture, where the source is written (a name
+            in .asc; None: in the cache; a file that is there is replaced only if it was generated,
+            too), and the backend it is built for.
 
     Raises:
         SynthesisError: The order is not regular enough, with the reason.
@@ -52,6 +53,13 @@ def synthesise(
         >>> kernel(np.float32([[1e8, 1, -1e8, 1]]), np.ones(4, np.float32))
         array([2.], dtype=float32)
     """
+    if not isinstance(tree, ReductionTree):
+        raise InputError(
+            f"tree is a {type(tree).__name__}; wanted a ReductionTree, for example "
+            "ReductionTree.from_nested([[0, 1], 2])"
+        )
+    if not isinstance(name, str):
+        raise InputError(f"name={name!r}; wanted a text")
     if kind == "host":
         return host_kernel(tree, fused, zero_start, name)
     if kind == "ascend":

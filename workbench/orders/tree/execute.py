@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -42,9 +42,9 @@ class Schedule:
         return values
 
 
-def check_terms(terms: np.ndarray, leaves: int) -> np.ndarray:
+def check_terms(terms: Any, leaves: int) -> np.ndarray:
     """`terms` as an array of the right shape and dtype, on a thread that keeps subnormals."""
-    terms = np.asarray(terms)
+    terms = _array(terms)
     if terms.dtype.name not in FLOATS:
         raise InputError(
             f"terms have dtype {terms.dtype.name}; wanted one of {', '.join(FLOATS)}. "
@@ -57,6 +57,28 @@ def check_terms(terms: np.ndarray, leaves: int) -> np.ndarray:
         )
     refuse_flush()
     return terms
+
+
+def _array(terms: Any) -> np.ndarray:
+    if isinstance(terms, np.ma.MaskedArray):
+        raise InputError(
+            "terms are a masked array; an order adds every term. Give terms.filled(0), or the "
+            "order of those that are left"
+        )
+    if getattr(terms, "requires_grad", False):
+        raise InputError("terms require a gradient, which is not followed; give terms.detach()")
+    if str(getattr(terms, "dtype", "")) == "torch.bfloat16":
+        raise InputError(
+            "terms have dtype bfloat16, which numpy has not; wanted one of "
+            f"{', '.join(FLOATS)}. terms.float() holds the same numbers"
+        )
+    try:
+        return np.asarray(terms)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"terms are a {type(terms).__name__} that is no array ({error}); wanted numbers "
+            "[R, n] or [n] in memory of the CPU"
+        ) from None
 
 
 def chunk_rows(slots: int, itemsize: int) -> int:

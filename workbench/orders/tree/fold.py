@@ -25,6 +25,7 @@ from workbench.orders.tree.reduction import ReductionTree
 #          head + item at `first` + item at `first + stride` + …, from left to right
 Shape = tuple[int, ...]
 CHAIN = -1
+MOST_LEAVES = 1 << 24  # of a tree that is read: the text may be short and the tree large
 
 
 @dataclass(frozen=True)
@@ -143,9 +144,11 @@ class FoldedTree:
         """
         try:
             leaves, shapes = json.loads(text)
+            if type(leaves) is not int or not 0 <= leaves <= MOST_LEAVES:
+                raise ValueError(f"it has {str(leaves)[:40]} terms; wanted 0 to {MOST_LEAVES:,}")
             folded = cls(leaves, tuple(_checked(k, shape) for k, shape in enumerate(shapes)))
             folded.unfold()
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError, RecursionError, OverflowError) as error:
             raise InputError(f"this is no folded tree ({error}); `to_json` writes one") from None
         return folded
 

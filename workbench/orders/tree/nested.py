@@ -20,6 +20,7 @@ Nested: TypeAlias = Union[int, "ReductionTree", Sequence["Nested"]]
 
 _TOKEN = re.compile(r"\s*(\[|\]|,|[0-9]+)")
 _END = object()
+_DIGITS = 40  # of a term number; a longer one is surely none
 
 
 # -------------------------------------------------------------------- in and out
@@ -70,6 +71,11 @@ def parse(nested: Nested) -> tuple[int, np.ndarray, np.ndarray]:
 
 def parse_json(text: str) -> list | int:
     """The nested lists of a JSON text; any depth, which `json.loads` does not read."""
+    if not isinstance(text, str):
+        raise InputError(
+            f"got a {type(text).__name__}; wanted a text like '[[0,1],2]', as `to_json` writes. "
+            "Nested lists are read by `from_nested`"
+        )
     stack: list[list] = [[]]  # stack[0] collects the one outermost value
     at, end, before = 0, len(text.rstrip()), ","
     while at < end:
@@ -93,6 +99,8 @@ def parse_json(text: str) -> list | int:
             done = stack.pop()
             stack[-1].append(done)
         elif token != ",":
+            if len(token) > _DIGITS:
+                raise InputError(f"character {at} begins a number of {len(token)} digits: no term")
             stack[-1].append(int(token))
     if len(stack) != 1 or not stack[0]:
         raise InputError(

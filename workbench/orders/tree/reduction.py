@@ -59,6 +59,8 @@ class ReductionTree:
     A node with more than two children is a fused one: its children's exact sum, rounded once.
     That is the model of an ideal fused adder (an assumption about hardware, not a promise of it).
 
+    The arrays are checked and copied, so that nothing outside changes them.
+
     Attributes:
         leaves: Number of terms n; 0 for the empty sum, which is +0.
         children: Ids of the children of all inner nodes, one node after another; int64.
@@ -75,8 +77,14 @@ class ReductionTree:
     offsets: np.ndarray
 
     def __post_init__(self) -> None:
-        self.children.flags.writeable = False
-        self.offsets.flags.writeable = False
+        flat, starts = _ids(self.children, "children", 1), _ids(self.offsets, "offsets", 1)
+        for name, value in (
+            ("leaves", _leaves_of(flat, starts, self.leaves)),
+            ("children", flat),
+            ("offsets", starts),
+        ):
+            object.__setattr__(self, name, value)
+        flat.flags.writeable = starts.flags.writeable = False
 
     # ---------------------------------------------------------------- in and out
 
@@ -119,43 +127,8 @@ class ReductionTree:
             >>> ReductionTree.from_arrays([0, 1, 3, 2], [0, 2, 4]).to_json()
             '[[0,1],2]'
         """
-        flat, starts = _ids(children, "children"), _ids(offsets, "offsets")
-        if not len(starts) or starts[0] != 0 or starts[-1] != len(flat):
-            raise InputError(
-                f"offsets must go from 0 to the number of children ({len(flat)}); got "
-                f"{starts[:1].tolist()} … {starts[-1:].tolist()}. Write [0] for a tree of one term"
-            )
-        inner = len(starts) - 1
-        few = np.flatnonzero(np.diff(starts) < 2)
-        if len(few):
-            raise InputError(
-                f"inner node {few[0]} has {np.diff(starts)[few[0]]} children; a node adds at least "
-                "two. Leave out nodes that add nothing"
-            )
-        n = len(flat) - inner + 1
-        if leaves is not None and leaves != n:
-            if inner or leaves != 0:
-                raise InputError(
-                    f"{inner} inner nodes with {len(flat)} children make a tree of {n} leaves; got "
-                    f"leaves={leaves}. Leave `leaves` out"
-                )
-            n = 0
-        if not inner:
-            return cls(n, flat, starts)
-        used = np.bincount(flat[(flat >= 0) & (flat < n + inner - 1)], minlength=n + inner - 1)
-        odd = np.flatnonzero(used != 1)
-        if len(odd):
-            raise InputError(
-                f"each of the nodes 0..{n + inner - 2} is the child of one node, and the last one "
-                f"is the root; node {odd[0]} is a child {used[odd[0]]} times. Number leaves "
-                f"0..{n - 1} and inner nodes from {n}"
-            )
-        late = np.flatnonzero(flat >= n + np.repeat(np.arange(inner), np.diff(starts)))
-        if len(late):
-            raise InputError(
-                f"node {flat[late[0]]} is used before it is made; list children before parents"
-            )
-        return cls(n, flat, starts)
+        flat, starts = _ids(children, "children", 1), _ids(offsets, "offsets", 1)
+        return cls(_leaves_of(flat, starts, leaves), flat, starts)
 
     def to_nested(self, first: int = 0) -> list | int:
         """Nested lists of term numbers, children in stored order. `[]` for the empty sum.
@@ -466,9 +439,58 @@ class ReductionTree:
         return found if terms.ndim == 2 else found[0]
 
 
-def _ids(numbers: Any, name: str) -> np.ndarray:
+def _leaves_of(flat: np.ndarray, starts: np.ndarray, leaves: int | None) -> int:
+    """Number of terms of a tree's arrays; what is no tree of `leaves` terms is refused."""
+    if leaves is not None:
+        if isinstance(leaves, (bool, np.bool_)) or not isinstance(leaves, (int, np.integer)):
+            raise InputError(f"leaves={leaves!r}; wanted a whole number of terms, or None")
+        leaves = int(leaves)
+    if not len(starts) or starts[0] != 0 or starts[-1] != len(flat):
+        raise InputError(
+            f"offsets must go from 0 to the number of children ({len(flat)}); got "
+            f"{starts[:1].tolist()} … {starts[-1:].tolist()}. Write [0] for a tree of one term"
+        )
+    inner = len(starts) - 1
+    few = np.flatnonzero(np.diff(starts) < 2)
+    if len(few):
+        raise InputError(
+            f"inner node {few[0]} has {np.diff(starts)[few[0]]} children; a node adds at least "
+            "two. Leave out nodes that add nothing"
+        )
+    n = len(flat) - inner + 1
+    if leaves is not None and leaves != n:
+        if inner or leaves != 0:
+            raise InputError(
+                f"{inner} inner nodes with {len(flat)} children make a tree of {n} leaves; got "
+                f"leaves={leaves}. Leave `leaves` out"
+            )
+        n = 0
+    if not inner:
+        return n
+    used = np.bincount(flat[(flat >= 0) & (flat < n + inner - 1)], minlength=n + inner - 1)
+    odd = np.flatnonzero(used != 1)
+    if len(odd):
+        raise InputError(
+            f"each of the nodes 0..{n + inner - 2} is the child of one node, and the last one "
+            f"is the root; node {odd[0]} is a child {used[odd[0]]} times. Number leaves "
+            f"0..{n - 1} and inner nodes from {n}"
+        )
+    late = np.flatnonzero(flat >= n + np.repeat(np.arange(inner), np.diff(starts)))
+    if len(late):
+        raise InputError(
+            f"node {flat[late[0]]} is used before it is made; list children before parents"
+        )
+    return n
+
+
+def _ids(numbers: Any, name: str, dimensions: int | None = None) -> np.ndarray:
     """An int64 copy of whole numbers."""
-    found = np.asarray(numbers)
+    try:
+        found = np.asarray(numbers)
+    except ValueError:  # lists of several lengths
+        raise InputError(f"{name} must be one list of whole numbers") from None
     if found.size and not np.issubdtype(found.dtype, np.integer):
         raise InputError(f"{name} must be whole numbers; got dtype {found.dtype.name}")
+    if dimensions is not None and found.ndim != dimensions:
+        raise InputError(f"{name} must be one list of whole numbers; got shape {[*found.shape]}")
     return np.array(found, np.int64)
