@@ -357,12 +357,17 @@ def test_a_callable_that_raises_is_named_with_its_operands():
         parity(broken, 3, 9)
 
 
+def in_a_row(weight, x, way=1):
+    products = (weight.numpy() * x.numpy())[:, ::way]
+    return torch.from_numpy(np.cumsum(products, axis=1, dtype=np.float32)[:, -1].copy())
+
+
 def test_threads_are_restored_also_where_the_function_sets_them():
     before = torch.get_num_threads()
 
     def sets(weight, x):
         torch.set_num_threads(before + 1)
-        return (weight * x).cumsum(1)[:, -1]
+        return in_a_row(weight, x)
 
     try:
         assert parity(sets, 3, 9, threads=before).tree.leaves == 9
@@ -376,7 +381,7 @@ def test_the_default_dtype_does_not_matter():
     try:
         assert aligned((3, 5), 2).dtype == torch.float32
         assert aligned((3, 5), 2).data_ptr() % 64 == 8
-        ours = parity(lambda w, x: (w * x).cumsum(1)[:, -1], 3, 9)
+        ours = parity(in_a_row, 3, 9)
     finally:
         torch.set_default_dtype(torch.float32)
     assert ours.tree == ReductionTree.from_nested(sequential(range(9)))
@@ -384,10 +389,9 @@ def test_the_default_dtype_does_not_matter():
 
 def test_operands_that_lie_otherwise_are_told_once(recwarn):
     def by_place(weight, x):  # another order where the first operand is off its line
-        way = 1 if weight.data_ptr() % 64 == 0 else -1
-        return (weight.numpy() * x.numpy())[:, ::way].cumsum(1, dtype=np.float32)[:, -1]
+        return in_a_row(weight, x, 1 if weight.data_ptr() % 64 == 0 else -1)
 
-    ours = parity(lambda w, x: torch.from_numpy(by_place(w, x).copy()), 3, 9)
+    ours = parity(by_place, 3, 9)
     assert "first operand: other bits" in ours.report.alignment
     weight, x = aligned((3, 9)), aligned((9,))
     ours(weight, x)
@@ -398,7 +402,7 @@ def test_operands_that_lie_otherwise_are_told_once(recwarn):
     recwarn.clear()
     ours(aligned((3, 9), 2), x)
     assert not recwarn.list
-    plain = parity(lambda w, x: (w * x).cumsum(1)[:, -1], 3, 9)
+    plain = parity(in_a_row, 3, 9)
     plain(aligned((3, 9), 2), x)
     assert not recwarn.list
     with pytest.warns(UserWarning, match="not contiguous"):

@@ -252,9 +252,7 @@ def neumaier(terms):
 @pytest.mark.parametrize("n", [5, 20, 100])
 def test_a_sum_that_is_nearly_exact_is_not_called_exact(n):
     """It has the bits of an exact node on N(0, 1), and on terms of mixed scales."""
-    with pytest.raises(
-        RevealError, match="those of N\\(0, 1\\), mixed scales.* are explained"
-    ) as e:
+    with pytest.raises(RevealError, match=r"those of N\(0, 1\), mixed scales.* are explained") as e:
         found(neumaier, n)
     assert e.value.reason == "unexplained"
     tree = found(neumaier, n, unexplained="allow")
@@ -320,7 +318,7 @@ def test_what_large_values_hide_is_refused(n, seed):
 
 
 def test_the_refusal_says_which_sums_differ():
-    with pytest.raises(RevealError, match="differ .*of positive terms.* are explained") as error:
+    with pytest.raises(RevealError, match=r"differ .*of positive terms.* are explained") as error:
         found(by_sign, 9)
     assert error.value.reason == "unexplained" and 'unexplained="warn"' in str(error.value)
     assert found(by_sign, 9, unexplained="allow").report.arithmetic is None

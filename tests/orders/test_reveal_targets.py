@@ -334,7 +334,7 @@ def test_a_level_a_call_is_ten_times_faster_than_a_probe_a_call():
 
 @pytest.mark.parametrize("rows", [2.5, "a", True, 0])
 def test_numbers_of_rows_that_are_none(rows):
-    with pytest.raises(InputError, match="rows=.*wanted"):
+    with pytest.raises(InputError, match=r"rows=.*wanted"):
         row_orders("torch.mv", 3, rows)
 
 

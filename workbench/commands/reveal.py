@@ -21,7 +21,6 @@ from workbench.commands.arguments import (
     progress,
 )
 from workbench.errors import InputError
-from workbench.numerics.memory import check_memory
 
 KERNELS = ("lm_head", "det_gemm", "batch_invariant_logp")
 _OUTLINE = 600  # characters of the outline; a tree of 4096 terms may have thousands
@@ -111,6 +110,8 @@ def reveal(
         from workbench.numerics.candidates import load_callable
 
         asked = load_callable(target, f"{', '.join(KERNELS)}, library functions, module:callable")
+    from workbench.numerics.memory import check_memory  # torch comes with it
+
     check_memory(16 * n * max(rows or 1, columns or 1), f"a call of {n:,} terms")
     progress(f"probing {target} with {n} terms")
     if every:

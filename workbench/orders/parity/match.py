@@ -192,10 +192,8 @@ class Parity:
         """Say once that the library may have other bits for operands that lie like these."""
         if self._warned:
             return
-        how = self._asked.lies_otherwise(a, b)
-        if how is None or (
-            "not contiguous" not in how and "other bits" not in self.report.alignment
-        ):
+        how = self._asked.lies_otherwise(a, b, self.report.alignment)
+        if how is None:
             return
         self._warned = True
         warnings.warn(

@@ -254,7 +254,8 @@ class Target:
 
 def _as_ints(terms: np.ndarray) -> np.ndarray:
     """The bits of stored terms, as integers that are quickly compared (a NaN equals itself)."""
-    return terms.view(f"u{terms.dtype.itemsize}")
+    flat = terms.reshape(-1)
+    return flat.view("u8" if flat.nbytes % 8 == 0 else f"u{flat.itemsize}")
 
 
 # ---- who is asked --------------------------------------------------------------------------------
