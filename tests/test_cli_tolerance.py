@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from workbench import cli
-from workbench.commands.tolerance import tolerance
 from workbench.numerics.contract import contract
 from workbench.ops.lm_head import AscendLMHeadOp
 
@@ -19,7 +18,6 @@ KINDS = ["worst_case", "running", "probabilistic"]
 @pytest.fixture
 def run(capfd):
     """Call the command line in this process: exit code, stdout (parsed with --json), stderr."""
-    cli.cli.add_command(tolerance)
 
     def call(*args):
         capfd.readouterr()

@@ -164,7 +164,7 @@ def test_the_table_of_the_docs_is_the_contract_s():
 
 
 def test_the_files_are_packaged():
-    assert '"numerics/*.json"' in (PATH.parents[2] / "setup.py").read_text()
+    assert '"numerics/**/*.json"' in (PATH.parents[2] / "setup.py").read_text()
 
 
 # ---- resolving -----------------------------------------------------------------------------------
