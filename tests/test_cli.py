@@ -19,26 +19,11 @@ from workbench.commands.arguments import parse_ints
 CACHE = os.environ.get("WORKBENCH_CACHE")
 
 
-def no_constant(name: str):
-    raise AssertionError(f"bare {name} in JSON")
-
-
 @pytest.fixture
-def run(capfd, monkeypatch, tmp_path):
-    """Call the command line in this process: exit code, stdout (parsed with --json), stderr."""
+def run(command_line, monkeypatch, tmp_path):
+    """The command line with a build cache of its own."""
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
-
-    def call(*args):
-        capfd.readouterr()
-        code = cli.main(list(args))
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        if "--json" in args:
-            assert out.count("\n") == 1, out
-            out = json.loads(out, parse_constant=no_constant)
-        return code, out, err
-
-    return call
+    return command_line()
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import sys
 import pytest
 from helpers import assert_check_outputs
 
-from workbench import cli
 from workbench.numerics.contract import contract
 
 SMALL = ["--device", "cpu", "--seq", "3", "--vocab", "33", "--normalized-dim", "70"]
@@ -20,20 +19,8 @@ DTYPES = ("fp32", "bf16", "fp16")
 
 
 @pytest.fixture
-def run(capfd):
-    """Call the command line in this process: exit code, stdout (parsed with --json), stderr."""
-
-    def call(*args):
-        capfd.readouterr()
-        code = cli.main(["check", *map(str, args)])
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        if "--json" in args:
-            assert out.count("\n") == 1, out
-            out = json.loads(out)
-        return code, out, err
-
-    return call
+def run(command_line):
+    return command_line("check")
 
 
 NUMBER = r"(-|inf|\d\.\d{3}e[+-]\d{2})"

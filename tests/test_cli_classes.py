@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-
-from workbench import cli
 
 
 @pytest.fixture
-def run(capfd):
-    def call(*args):
-        capfd.readouterr()
-        code = cli.main(["classes", *args])
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return code, json.loads(out) if "--json" in args else out, err
-
-    return call
+def run(command_line):
+    return command_line("classes")
 
 
 def test_classes_of_a_grid(run):

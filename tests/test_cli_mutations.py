@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from workbench import cli
 from workbench.numerics.gates import table as tables
 from workbench.numerics.gates.mutations import MUTATIONS
 from workbench.numerics.gates.standards import STANDARDS
@@ -17,15 +15,8 @@ SMALL = ["--rows", "2", "--vocab", "8", "--dtype", "fp32"]
 
 
 @pytest.fixture
-def run(capfd):
-    def call(*args):
-        capfd.readouterr()
-        code = cli.main(["mutations", *args])
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return code, json.loads(out) if "--json" in args else out, err
-
-    return call
+def run(command_line):
+    return command_line("mutations")
 
 
 def test_the_docs_hold_what_the_command_prints(run):

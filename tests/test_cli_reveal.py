@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from workbench import cli
@@ -28,19 +26,11 @@ def mean(terms):
 
 
 @pytest.fixture
-def run(capfd, tmp_path, monkeypatch):
+def run(command_line, tmp_path, monkeypatch):
     (tmp_path / "revealed_here.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-
-    def call(*args):
-        capfd.readouterr()
-        code = cli.main(["reveal", *args])
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return code, json.loads(out) if "--json" in args else out, err
-
-    return call
+    return command_line("reveal")
 
 
 def test_a_kernel_as_json(run):

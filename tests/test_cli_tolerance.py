@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 
-from workbench import cli
 from workbench.numerics.contract import contract
 from workbench.ops.lm_head import AscendLMHeadOp
 
@@ -16,20 +13,8 @@ KINDS = ["worst_case", "running", "probabilistic"]
 
 
 @pytest.fixture
-def run(capfd):
-    """Call the command line in this process: exit code, stdout (parsed with --json), stderr."""
-
-    def call(*args):
-        capfd.readouterr()
-        code = cli.main(["tolerance", *map(str, args)])
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        if "--json" in args:
-            assert out.count("\n") == 1, out
-            out = json.loads(out)
-        return code, out, err
-
-    return call
+def run(command_line):
+    return command_line("tolerance")
 
 
 def test_json_of_the_defaults(run):

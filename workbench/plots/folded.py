@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
@@ -84,14 +83,7 @@ def icicles(
         ax.set_ylabel("roundings" + (" (log)" if log else ""))
     for ax in axes.flat[len(trees) :]:
         ax.set_visible(False)
-    bar = fig.colorbar(
-        ScalarMappable(norm, style.SEQUENTIAL), ax=axes, shrink=0.8, pad=0.01, aspect=30
-    )
-    bar.set_label("terms in a partial sum", fontsize=11)
-    powers = np.unique(np.linspace(0, int(np.log2(largest)), 6).astype(int))
-    bar.set_ticks(powers.tolist(), labels=[f"{2**p:,}" for p in powers.tolist()])
-    bar.ax.tick_params(labelsize=10)
-    bar.outline.set_visible(False)
+    style.size_bar(fig, axes, norm, "terms in a partial sum")
     return fig
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
@@ -62,14 +61,7 @@ def order_matrix(
             axes[1, column].set_xlabel(f"the first {len(first)} terms")
     for ax in axes[:, 0]:
         ax.set_ylabel("term")
-    bar = fig.colorbar(
-        ScalarMappable(norm, style.SEQUENTIAL), ax=axes, shrink=0.8, pad=0.02, aspect=25
-    )
-    bar.set_label("l(i, j): terms in the first\npartial sum with both", fontsize=11)
-    powers = np.unique(np.linspace(0, int(np.log2(largest)), 6).astype(int))
-    bar.set_ticks(powers.tolist(), labels=[f"{2**p:,}" for p in powers.tolist()])
-    bar.ax.tick_params(labelsize=10)
-    bar.outline.set_visible(False)
+    style.size_bar(fig, axes, norm, "l(i, j): terms in the first\npartial sum with both")
     return fig
 
 

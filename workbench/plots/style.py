@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -76,6 +77,16 @@ def cell_axes(ax: Axes, columns: Sequence[Any], rows: Sequence[Any]) -> None:
     ax.tick_params(which="minor", length=0)
     for spine in ax.spines.values():
         spine.set_visible(False)
+
+
+def size_bar(fig: Figure, axes: Any, norm: Normalize, label: str) -> None:
+    """A colour bar for numbers of terms, `norm` over their logarithm to base 2."""
+    bar = fig.colorbar(ScalarMappable(norm, SEQUENTIAL), ax=axes, shrink=0.8, pad=0.01, aspect=30)
+    bar.set_label(label, fontsize=11)
+    powers = np.unique(np.linspace(0, int(norm.vmax or 0), 6).astype(int)).tolist()
+    bar.set_ticks(powers, labels=[f"{2**power:,}" for power in powers])
+    bar.ax.tick_params(labelsize=10)
+    bar.outline.set_visible(False)
 
 
 def ink_on(color: Any) -> str:
