@@ -231,6 +231,22 @@ def test_sys_exit_inside_a_command_is_no_success(run, monkeypatch):
     assert run("build", "lm_head", "--json")[0] == 1
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("build", "lm_head"),
+        ("invariance",),
+        ("reveal", "lm_head", "--n", "4"),
+        ("classes", "--n", "4"),
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("define", ["arch=dav-3510", "SWITCHES=1"])
+def test_an_architecture_is_no_constant(run, command, define):
+    code, _, err = run(*command, "-D", define)
+    assert code == 2 and "no constant of a kernel" in err and "--arch" in err
+
+
 def test_the_nearest_tile_is_named_once(run):
     _, _, err = run("build", "lm_head", "-D", "TILE_LENGTH=100000")
     assert "The largest value that works is" in err and "nearest" not in err

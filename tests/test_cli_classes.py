@@ -45,7 +45,7 @@ def test_false_equals_are_counted(run):
     [
         (("--random", "5", "--tile", "64"), "drop the others"),
         (("--tile", "a:b"), "not a list of whole numbers"),
-        (("-D", "ROWS"), "wanted NAME=LIST"),
+        (("-D", "ROWS"), "wanted NAME=VALUE"),
         (("--tile", "64", "-D", "TILE_LENGTH=128"), "given twice"),
         (("--arch", "dav-9999"), "dav-9999"),
         (("-D", "LEAF_LENGTH=3"), "no constant leaf_length"),

@@ -31,6 +31,7 @@ from .commands.arguments import (
     OK,
     USAGE,
     Outcome,
+    check_constants,
     json_option,
     literal,
     parse_pairs,
@@ -187,6 +188,7 @@ def build_kernel(what: str, constants: dict[str, str], backend: str, arch: str) 
     config_class = importlib.import_module("workbench.build.config").KernelConfig
     if what.endswith(".asc"):
         return builder.build(what, config_class(arch=arch), backend=backend, defines=constants)
+    check_constants(constants)
     config = config_class(arch=arch, **{k.lower(): literal(v) for k, v in constants.items()})
     return builder.build(what, config, backend=backend)
 

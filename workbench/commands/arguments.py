@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,23 @@ def parse_pairs(pairs: tuple[str, ...], option: str) -> dict[str, str]:
             raise InputError(f"{option} {name} is given twice")
         found[name] = value
     return found
+
+
+def parse_constants(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """`-D NAME=VALUE` options as constants of a kernel, by lower-case names."""
+    texts = parse_pairs(pairs, "-D")
+    check_constants(texts)
+    return {name.lower(): literal(value) for name, value in texts.items()}
+
+
+def check_constants(names: Iterable[str]) -> None:
+    """Refuse names of a configuration's parts that are no constants."""
+    for name in names:
+        if name.lower() in ("arch", "switches"):
+            raise InputError(
+                f"-D {name}=…: that is no constant of a kernel; give constants such as "
+                "TILE_LENGTH=1024, and the architecture with --arch"
+            )
 
 
 def literal(text: str) -> Any:

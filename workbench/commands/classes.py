@@ -16,8 +16,10 @@ from workbench.commands.arguments import (
     SEED,
     SIZE,
     Outcome,
+    check_constants,
     json_option,
     parse_ints,
+    parse_pairs,
     progress,
 )
 from workbench.errors import InputError
@@ -112,14 +114,9 @@ def _lists(
         texts[spec(op).raw["ub"]["tile"].lower()] = tile
     if max_blocks is not None:
         texts["max_blocks"] = max_blocks
-    for define in defines:
-        name, equals, text = define.partition("=")
-        if not equals or not name.isidentifier():
-            raise InputError(f"-D {define}: wanted NAME=LIST, for example WEIGHT_ROWS=1,4")
-        if name.lower() in ("arch", "switches"):
-            raise InputError(
-                f"-D {define}: {name} is no constant of a kernel; give architectures with --arch"
-            )
+    given = parse_pairs(defines, "-D")
+    check_constants(given)
+    for name, text in given.items():
         if name.lower() in texts:
             raise InputError(f"{name} is given twice")
         texts[name.lower()] = text

@@ -20,8 +20,7 @@ from workbench.commands.arguments import (
     SIZE,
     Outcome,
     json_option,
-    literal,
-    parse_pairs,
+    parse_constants,
     progress,
 )
 from workbench.commands.inputs import sample_rows
@@ -187,7 +186,7 @@ def _with_graph(fn: Callable[..., Any]) -> Callable[..., Any]:
 def _constants(
     tile: int | None, max_blocks: int | None, defines: tuple[str, ...]
 ) -> dict[str, Any]:
-    found = {k.lower(): literal(v) for k, v in parse_pairs(defines, "-D").items()}
+    found = parse_constants(defines)
     for name, option, value in (
         ("tile_length", "--tile", tile),
         ("max_blocks", "--max-blocks", max_blocks),

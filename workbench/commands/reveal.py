@@ -16,8 +16,7 @@ from workbench.commands.arguments import (
     SIZE,
     Outcome,
     json_option,
-    literal,
-    parse_pairs,
+    parse_constants,
     progress,
 )
 from workbench.errors import InputError
@@ -94,13 +93,7 @@ def reveal(
     config = None
     asked: Any = target
     if target in KERNELS:
-        constants = {k.lower(): literal(v) for k, v in parse_pairs(defines, "-D").items()}
-        if taken := {"arch", "switches"} & {*constants}:
-            raise InputError(
-                f"-D {taken.pop()}=…: that is no constant of a kernel; give constants such as "
-                "TILE_LENGTH=1024, and the architecture with --arch"
-            )
-        config = KernelConfig(arch=arch or DEFAULT_ARCH, **constants)
+        config = KernelConfig(arch=arch or DEFAULT_ARCH, **parse_constants(defines))
         asked = _kernel(target, config, backend or "auto")
     elif defines or arch or backend:
         raise InputError(

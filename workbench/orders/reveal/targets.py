@@ -108,11 +108,6 @@ class Target:
         return VALUES[self.dtype][1]
 
     @property
-    def capacity(self) -> int | None:
-        """Sums that one call can be asked for; None: any number."""
-        return None if self.slots is None else len(self.positions)
-
-    @property
     def rows_per_call(self) -> int:
         """Sums in one call: what `batch_bytes` allows, or the positions of a fixed shape."""
         if self.slots is not None:

@@ -188,7 +188,7 @@ def ascend_source(
     if tiles is not None:
         tile, repeats = tiles
         what = f"tiles of {tile} terms, each one ReduceSum ({'repeats' if repeats else 'count'})"
-        body = _tiles(tree.leaves, tile, repeats)
+        body = _tiles(tile, repeats)
         source = _file(tree, name, what, body, zero_start, room=max(CHUNK, tile))
         return source, "ReduceSum", what
     raise SynthesisError(
@@ -341,7 +341,7 @@ def _rooms(sums: int, work: int) -> str:
 """
 
 
-def _tiles(n: int, tile: int, repeats: bool) -> str:
+def _tiles(tile: int, repeats: bool) -> str:
     how = f"{REPEAT}, static_cast<int32_t>(count / {REPEAT}), 8" if repeats else (
         "static_cast<int32_t>(count)"
     )  # fmt: skip

@@ -133,7 +133,7 @@ def lanes_of(tree: ReductionTree, fused: Any = None) -> tuple[Lanes | None, str]
     rest = n - width * blocks
     if rest + width > MOST_SCALARS:
         return None, f"{rest} of its {n} terms lie outside the regular part"
-    combine = _combine(n, pairs, top, number, chains)
+    combine = _combine(n, pairs, top, number)
     return (
         Lanes(
             start=start,
@@ -187,9 +187,7 @@ def _steady(chain: list[int], step: int) -> tuple[int, int]:
     return -best[1], best[0]
 
 
-def _combine(
-    n: int, pairs: list[list[int]], root: int, number: dict[int, int], chains: dict[int, list[int]]
-) -> Any:
+def _combine(n: int, pairs: list[list[int]], root: int, number: dict[int, int]) -> Any:
     done: dict[int, Any] = {}
     todo = [root]
     while todo:  # no recursion: a tail may be long
