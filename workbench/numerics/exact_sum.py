@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.errors import InputError
+from workbench.orders.dot import two_sum
 from workbench.orders.tree.execute import refuse_flush
 
 _FLOATS = ("float16", "float32", "float64")
@@ -156,13 +157,6 @@ def _block(terms: np.ndarray, name: str) -> np.ndarray:
     return out
 
 
-def _two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """a + b rounded, and exactly what rounding took away."""
-    total = a + b
-    moved = total - a
-    return total, (a - (total - moved)) + (b - moved)
-
-
 def _carried(terms: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(total, rest, doubt): the exact sum is within `doubt` of total + rest; total = fl(both)."""
     n = terms.shape[1]
@@ -170,14 +164,14 @@ def _carried(terms: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarra
     level = terms
     while level.shape[1] > 1:
         half = level.shape[1] // 2
-        upper, error = _two_sum(level[:, :half], level[:, half : 2 * half])
+        upper, error = two_sum(level[:, :half], level[:, half : 2 * half])
         rest += error.sum(1)
         if level.shape[1] % 2:
-            upper[:, 0], error = _two_sum(upper[:, 0], level[:, -1])
+            upper[:, 0], error = two_sum(upper[:, 0], level[:, -1])
             rest += error
         level = upper
     total = level[:, 0] if n else np.zeros(len(terms))
-    total, rest = _two_sum(total, rest)
+    total, rest = two_sum(total, rest)
     # A term goes through at most 2 log2 n additions, so the errors' sizes add up to at most
     # u 2 log2(n) size; adding them, n u of that. Four times as much covers (1 + u)^n, the rounding
     # of `size` and of the comparisons; the last part, sizes that vanish in fp64.

@@ -136,6 +136,20 @@ def fused_mask(tree: ReductionTree, fused: Any) -> np.ndarray:
     return mask
 
 
+def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """a + b rounded to nearest, and exactly what that lost (Knuth), where nothing overflows.
+
+    Example:
+        >>> import numpy as np
+        >>> [float(x) for x in two_sum(np.float32(1), np.float32(2**-30))] == [1, 2**-30]
+        True
+    """
+    with np.errstate(all="ignore"):
+        total = a + b
+        moved = total - a
+        return total, (a - (total - moved)) + (b - moved)
+
+
 def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """a * b + c in fp32 with one rounding (nearest, ties to even), elementwise.
 
@@ -155,10 +169,7 @@ def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         product = np.multiply(a, b, dtype=np.float64)
         c = np.asarray(c, np.float64)
-        total = np.atleast_1d(product + c)
-        # What the addition lost (Knuth's TwoSum; nothing overflows in fp64 here).
-        back = total - product
-        lost = np.atleast_1d((product - (total - back)) + (c - back))
+        total, lost = map(np.atleast_1d, two_sum(product, c))  # nothing overflows in fp64 here
         inexact = np.isfinite(total) & (lost != 0)  # a lost NaN goes with a total that is none
         bits = total.view(np.int64)
         step = np.where((lost > 0) == (total > 0), 1, -1)  # away from zero, or towards it

@@ -21,7 +21,7 @@ import torch
 from workbench._result import Result
 from workbench.errors import InputError
 from workbench.ops.inputs import NAMES
-from workbench.orders.dot import fma
+from workbench.orders.dot import fma, two_sum
 from workbench.orders.tree import ReductionTree
 
 _BLOCK_BYTES = 16 << 20  # products held at a time
@@ -568,7 +568,7 @@ def add_truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         >>> add_truncated(one, tiny).tolist() == [1 - 2**-24, -(1 - 2**-24)]
         True
     """
-    total, error = _two_sum(a, b)
+    total, error = two_sum(a, b)
     # Nearest went past the exact sum. (Of an overflow the error is not known, or NaN.)
     away = np.where(
         np.isinf(total),
@@ -576,14 +576,6 @@ def add_truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         (error != 0) & ((error < 0) == (total > 0)),
     )
     return np.where(away, np.nextafter(total, np.zeros_like(total)), total)
-
-
-def _two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """a + b rounded to nearest, and what it missed, exactly (Knuth)."""
-    with np.errstate(all="ignore"):
-        total = a + b
-        part = total - a
-        return total, (a - (total - part)) + (b - part)
 
 
 def _to_11_bits(values: np.ndarray) -> np.ndarray:
