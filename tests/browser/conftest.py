@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+import uuid
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,20 @@ def jupyter(chromium, tmp_path_factory):
             except subprocess.TimeoutExpired:
                 server.kill()
                 server.wait()
+
+
+@pytest.fixture
+def lab_page(jupyter, page):
+    """`lab_page(name)` opens a notebook in a workspace of its own; `page` then shows it alone.
+
+    JupyterLab restores the tabs of a workspace: in a shared one the notebook of an earlier test
+    stands beside this one's, hidden, and answers for it.
+    """
+
+    def shown(notebook: str) -> None:
+        page.goto(f"{jupyter}/lab/workspaces/{uuid.uuid4().hex}/tree/{notebook}")
+
+    return shown
 
 
 @pytest.fixture

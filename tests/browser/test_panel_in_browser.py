@@ -12,10 +12,10 @@ WHOLE_NOTEBOOK = 300_000
 IDLE = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
 
 
-def test_the_panel_of_notebook_02(jupyter, page, artefacts):
+def test_the_panel_of_notebook_02(lab_page, page, artefacts):
     from playwright.sync_api import expect
 
-    page.goto(f"{jupyter}/lab/tree/{NOTEBOOK}")
+    lab_page(NOTEBOOK)
     page.wait_for_selector(f".jp-NotebookPanel {IDLE}", timeout=SLOW)
     # The notebook may look idle before its kernel is connected: JupyterLab then asks which one.
     expect(page.locator("#jp-main-statusbar")).to_contain_text("(workbench) | Idle", timeout=SLOW)

@@ -123,14 +123,14 @@ class Shown:
 
 
 @pytest.fixture
-def shown(jupyter, page, artefacts):
+def shown(jupyter, lab_page, page, artefacts):
     """The panel of the scratch notebook, its first result drawn."""
     from playwright.sync_api import expect
 
     page.on("console", lambda m: page.complaints.append(m.text) if m.type == "error" else None)
     page.set_viewport_size({"width": 1400, "height": 1700})
     put_notebook(jupyter)
-    page.goto(f"{jupyter}/lab/tree/{NOTEBOOK}")
+    lab_page(NOTEBOOK)
     page.wait_for_selector(f".jp-NotebookPanel {IDLE}", timeout=SLOW)
     expect(page.locator("#jp-main-statusbar")).to_contain_text("(workbench) | Idle", timeout=SLOW)
     asks = page.locator(".jp-Dialog")
