@@ -38,13 +38,17 @@ INSTALL_REQUIRES = [
     "pybind11>=2.12",
     "safetensors>=0.4",
     "torch>=2.6",
+    "tqdm>=4.60",
 ]
 EXTRAS_TEST = [
     "build>=1",
+    "dask>=2024.1",
+    "distributed>=2024.1",
     "hypothesis>=6.100",
     "mypy>=1.10",
     "clang-format>=18",
     "ninja>=1.11",
+    "optuna>=3.5",
     "playwright>=1.40",
     "psutil>=5.9",
     "pytest>=8",
@@ -180,7 +184,12 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.10",
     install_requires=INSTALL_REQUIRES,
-    extras_require={"npu": ["torch_npu"], "test": EXTRAS_TEST},
+    extras_require={
+        "dask": ["dask>=2024.1", "distributed>=2024.1"],
+        "npu": ["torch_npu"],
+        "search": ["optuna>=3.5"],
+        "test": EXTRAS_TEST,
+    },
     # csrc/ and notebooks/ stand beside the package in a checkout and travel inside it in a wheel;
     # workbench/paths.py finds either.
     packages=[

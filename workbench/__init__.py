@@ -49,6 +49,8 @@ _LAZY = {
     "sampler_trainer": ("workbench.numerics", "sampler_trainer"),
     "probe": ("workbench.numerics.probes", "probe"),
     "samples": ("workbench.samples", ""),
+    "sweep": ("workbench.sweep", ""),
+    "Record": ("workbench.sweep.record", "Record"),
     "ops": ("workbench.ops", ""),
     "plots": ("workbench.plots", ""),
     "panel": ("workbench.widgets", "panel"),
@@ -65,7 +67,7 @@ _LAZY = {
 __all__ = ["__version__", *_LAZY]
 
 if TYPE_CHECKING:
-    from workbench import build, ops, orders, plots, samples
+    from workbench import build, ops, orders, plots, samples, sweep
     from workbench.build.config import KernelConfig
     from workbench.errors import (
         BuildError,
@@ -93,6 +95,7 @@ if TYPE_CHECKING:
     from workbench.orders.reveal import RevealError, reveal
     from workbench.orders.reveal.rows import row_orders
     from workbench.orders.synthesise import SynthesisError, synthesise
+    from workbench.sweep.record import Record
     from workbench.widgets.panel import panel
     from workbench.widgets.tolerance import tolerance_panel
 

@@ -42,6 +42,7 @@ from .commands.classes import classes
 from .commands.invariance import invariance
 from .commands.mutations import mutations
 from .commands.reveal import reveal
+from .commands.sweep import sweep
 from .commands.tolerance import tolerance
 from .errors import ConfigError, InputError, MissingError, WorkbenchError
 
@@ -354,7 +355,7 @@ def lab(folder: str | None, port: int | None, no_browser: bool, dry_run: bool) -
     return Outcome(found, str(found), FAILED if found.exit_code else OK)
 
 
-for _command in (reveal, classes, check, invariance, tolerance, mutations):
+for _command in (reveal, classes, check, invariance, tolerance, mutations, sweep):
     cli.add_command(_command)
 
 

@@ -6,6 +6,7 @@ import itertools
 import re
 import subprocess
 import sys
+import tempfile
 from html.parser import HTMLParser
 
 import numpy as np
@@ -20,6 +21,7 @@ from workbench import plots
 from workbench.numerics import DriftResult, compare_bits, evidence
 from workbench.orders import ReductionTree, sequential
 from workbench.plots import style, trees
+from workbench.sweep.growth import growth
 
 HIDDEN, WEIGHT = torch.randn(3, 96, generator=torch.Generator().manual_seed(1)), torch.ones(5, 96)
 QUICK = {"sizes": (1, 2, 5), "position_sizes": (5,), "chunks": (2,)}
@@ -85,7 +87,16 @@ def more_figures() -> dict[str, Figure]:
     found = wb.bounds(tree(64, 96), HIDDEN, WEIGHT)
     judged = wb.tolerance(kernel, HIDDEN, WEIGHT)
     classes = wb.bit_classes([kernel.config], 96, backend="twin", order="declared")
+    space = wb.sweep.Space(tiles=(64, 128), shapes=[(2, 16)])
+    with tempfile.TemporaryDirectory() as folder:
+        runs = wb.sweep(space, store=f"{folder}/runs.sqlite", workers=0, progress=False).runs
+    counted = growth(lambda n, h, v: {"gm_to_ub_bytes": 8 * n * h * v}, (1, 64, 2))
+    kernel(HIDDEN, WEIGHT, counters=True)
     return {
+        "sweep_table": plots.sweep_table(runs),
+        "pareto_plot": plots.pareto_plot(wb.sweep.recommend(runs), runs),
+        "cost_bars": plots.cost_bars({"tile 64": wb.sweep.cost(kernel)}),
+        "counter_growth": plots.counter_growth({"output": counted}),
         "icicle": plots.icicle(tree(256)),
         "icicles": plots.icicles({str(t): tree(t) for t in (64, 256, 4096)}),
         "order_matrix": plots.order_matrix(tree(64, 200)),

@@ -6,6 +6,9 @@ This package itself needs numpy only, never torch. What runs something (`reveal`
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from workbench.orders.declared import declared_order, gemm_order, lm_head_order, reduce_sum_order
 from workbench.orders.standard import (
     NAMES,
@@ -48,3 +51,11 @@ __all__ = [
     "split_k_order",
     "warp_shuffle_order",
 ]
+
+_CALLABLE = ("linear", "logp")  # modules that are functions too; they load torch, so on first use
+
+
+def __getattr__(name: str) -> Any:
+    if name in _CALLABLE:
+        return importlib.import_module(f"workbench.orders.{name}")
+    raise AttributeError(f"module 'workbench.orders' has no attribute {name!r}")

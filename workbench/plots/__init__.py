@@ -14,11 +14,13 @@ from workbench.plots.cells import (
     invariance_table,
 )
 from workbench.plots.classes import class_table
+from workbench.plots.cost import cost_bars, counter_growth
 from workbench.plots.drift import drift_by_tile, drift_by_vocab, drift_histogram, drift_map
 from workbench.plots.folded import icicle, icicles
 from workbench.plots.matrix import order_matrix
 from workbench.plots.mutations import mutation_grid
 from workbench.plots.style import evidence_text, png, show
+from workbench.plots.sweep import pareto_plot, sweep_table
 from workbench.plots.tolerance import tolerance_plane, tolerance_ratios
 from workbench.plots.trees import order, orders
 
@@ -29,6 +31,8 @@ __all__ = [
     "bound_scatter",
     "changed_outputs",
     "class_table",
+    "cost_bars",
+    "counter_growth",
     "drift_by_tile",
     "drift_by_vocab",
     "drift_heatmap",
@@ -43,8 +47,10 @@ __all__ = [
     "order",
     "order_matrix",
     "orders",
+    "pareto_plot",
     "png",
     "show",
+    "sweep_table",
     "tile_overview",
     "tolerance_plane",
     "tolerance_ratios",

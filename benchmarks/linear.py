@@ -1,0 +1,212 @@
+"""The order-exact linear layer beside `torch.nn.functional.linear`, at the same thread count.
+
+    python benchmarks/linear.py [--quick] [--out FILE] [--page]
+
+Two processes, one for each, take turns: threads of one library that spin after their work would
+slow the other. Every ratio is the median over pairs of neighbouring turns, above 1 where ours is
+faster. For one thread there is also the ratio of CPU times, in which other work of the machine
+counts less. `read` is the bandwidth of a plain sum over the weight in the same run. Before it is
+timed, each case is compared with the kernel on the twin, on raw bits, for a part of the vocabulary.
+`--page` writes the table into docs/host-kernels.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from _common import arguments, finish, machine
+
+WIDTH, VOCAB = 4096, 20000
+ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
+HALF_ROWS = (1, 2, 4, 8, 32)
+ODD = ((3, 4096, 20000), (7, 4096, 20000), (17, 4096, 20000), (33, 4096, 20000),
+       (8, 4097, 20000), (8, 4095, 20000), (8, 4096, 20001), (33, 4097, 20001))  # fmt: skip
+TILE = 1024
+RUNS = 3  # calls of a turn; their median counts
+TWIN_VOCAB = 33  # rows of weight that the twin computes too
+PAGE = Path(__file__).parent.parent / "docs" / "host-kernels.md"
+BEGIN, END = "<!-- linear table -->", "<!-- /linear table -->"
+
+
+class Worker:
+    """A process that has the tensors and runs one of the candidates when it is told to."""
+
+    def __init__(self, who: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(who, other), daemon=True)
+        self._process.start()
+
+    def ask(self, *what: Any) -> Any:
+        self._pipe.send(what)
+        return self._pipe.recv()
+
+
+def _serve(who: str, pipe: Any) -> None:
+    import torch
+
+    import workbench as wb
+    from workbench.orders.linear import linear
+
+    config = wb.KernelConfig(tile_length=TILE)
+    weights: dict[tuple, Any] = {}
+
+    def tensors(dtype: str, rows: int, width: int, vocab: int) -> tuple:
+        key, kind = (dtype, width, vocab), getattr(torch, dtype)
+        if key not in weights:
+            weights.clear()
+            g = torch.Generator().manual_seed(1)
+            weights[key] = torch.randn(vocab, width, generator=g).to(kind)
+        g = torch.Generator().manual_seed(rows)
+        return torch.randn(rows, width, generator=g).to(kind), weights[key]
+
+    def run(hidden: Any, weight: Any, threads: int) -> Any:
+        if who == "ours":
+            return linear(hidden, weight, config, threads=threads)
+        return torch.nn.functional.linear(hidden, weight)
+
+    while True:
+        try:
+            task, *rest = pipe.recv()
+        except EOFError:  # the parent has ended
+            return
+        if task == "time":
+            *case, threads, runs = rest
+            torch.set_num_threads(threads)
+            hidden, weight = tensors(*case)
+            run(hidden, weight, threads)  # the caches and the clock are as in a loop
+            wall, cpu = [], []
+            for _ in range(runs):
+                start = time.perf_counter(), time.process_time()
+                run(hidden, weight, threads)
+                wall.append(time.perf_counter() - start[0])
+                cpu.append(time.process_time() - start[1])
+            pipe.send((statistics.median(wall), statistics.median(cpu)))
+        elif task == "read":
+            *case, threads = rest
+            torch.set_num_threads(threads)
+            _, weight = tensors(*case)
+            words = weight.view(-1).view(torch.float64)
+            start = time.perf_counter()
+            words.sum()
+            taken_once = time.perf_counter() - start
+            pipe.send(weight.numel() * weight.element_size() / taken_once / 1e9)
+        elif task == "bits":
+            hidden, weight = tensors(*rest)
+            kernel = wb.build("lm_head", config, backend="twin")
+            part = weight[:TWIN_VOCAB]
+            view = torch.int32 if weight.element_size() == 4 else torch.int16
+            ours = linear(hidden, weight, config)[:, :TWIN_VOCAB].contiguous().view(view)
+            pipe.send(bool((ours == kernel(hidden, part).view(view)).all()))
+
+
+def measured(ours: Worker, torchs: Worker, case: tuple, threads: int, pairs: int) -> dict:
+    dtype, rows, width, vocab = case
+    assert ours.ask("bits", *case), f"{case}: bits differ from the twin's"
+    wall: dict[str, list[float]] = {"ours": [], "torch": []}
+    cpu: dict[str, list[float]] = {"ours": [], "torch": []}
+    read = []
+    for _ in range(pairs):
+        for who, worker in (("ours", ours), ("torch", torchs)):
+            taken, used = worker.ask("time", *case, threads, RUNS)
+            wall[who].append(taken)
+            cpu[who].append(used)
+            time.sleep(0.25)  # the threads of torch go to sleep
+        if rows == 1:
+            read.append(ours.ask("read", *case, threads))
+            time.sleep(0.25)
+
+    def faster(times: dict[str, list[float]]) -> float:
+        ratios = [t / o for o, t in zip(times["ours"], times["torch"], strict=True)]
+        return round(statistics.median(ratios), 3)
+
+    seconds = {name: statistics.median(t) for name, t in wall.items()}
+    flops = 2.0 * rows * width * vocab
+    found = {
+        "dtype": dtype,
+        "rows": rows,
+        "width": width,
+        "vocab": vocab,
+        "threads": threads,
+        "bits_equal_twin": True,
+        "times_faster": faster(wall),
+        "gflops": {name: round(flops / t / 1e9, 1) for name, t in seconds.items()},
+    }
+    if threads == 1:  # of several threads the time that they spin would count as well
+        found["times_faster_by_cpu_time"] = faster(cpu)
+    if read:
+        moved = width * vocab * (4 if dtype == "float32" else 2)
+        found["gb_per_s"] = {name: round(moved / t / 1e9, 1) for name, t in seconds.items()}
+        found["gb_per_s"]["read"] = round(statistics.median(read), 1)
+        shares = [moved / o / 1e9 / r for o, r in zip(wall["ours"], read, strict=True)]
+        found["of_read_bandwidth"] = round(statistics.median(shares), 2)
+    return found
+
+
+def table(result: dict) -> str:
+    """Markdown: a line for each case, both thread counts beside each other."""
+    where, found = result["machine"], {}
+    for cell in result["cells"]:
+        case = (cell["dtype"], cell["rows"], cell["width"], cell["vocab"])
+        found.setdefault(case, {})[cell["threads"]] = cell
+    lines = [
+        f"{where['cpu']}, torch {where['torch']}, {where['compiler']}; method 1, tile {TILE}; "
+        f"medians over {result['pairs']} pairs; load before the run {where['load_before']} on "
+        f"{where['cores']} cores.",
+        "",
+        "| dtype | N | H | V | times faster, 1 and 2 threads | by CPU time, 1 thread | "
+        "GFLOP/s, ours | torch | of the read bandwidth |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (dtype, rows, width, vocab), by_threads in found.items():
+        cells = [by_threads[t] for t in sorted(by_threads)]
+        faster = ", ".join(f"{c['times_faster']:.2f}" for c in cells)
+        ours, theirs = (
+            ", ".join(f"{c['gflops'][who]:.0f}" for c in cells) for who in ("ours", "torch")
+        )
+        read = ", ".join(str(c.get("of_read_bandwidth", "")) for c in cells).strip(", ")
+        lines.append(
+            f"| {dtype} | {rows} | {width} | {vocab} | {faster} | "
+            f"{cells[0].get('times_faster_by_cpu_time', '')} | {ours} | {theirs} | {read} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    page = "--page" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--page"]
+    options = arguments(__doc__)
+    pairs = 3 if options.quick else 7
+    where = machine()
+    ours, torchs = Worker("ours"), Worker("torch")
+    cases = [
+        ("float32", rows, WIDTH, VOCAB) for rows in ((1, 2, 8, 128) if options.quick else ROWS)
+    ]
+    if not options.quick:
+        cases += [("float32", *shape) for shape in ODD]
+        cases += [(d, r, WIDTH, VOCAB) for d in ("bfloat16", "float16") for r in HALF_ROWS]
+    cells = []
+    for case, threads in itertools.product(cases, (1, 2)):
+        cells.append(measured(ours, torchs, case, threads, pairs))
+        print(cells[-1], flush=True)
+    result = {
+        "what": "times that linear is faster than torch.nn.functional.linear, method 1, tile 1024",
+        "machine": where,
+        "pairs": pairs,
+        "cells": cells,
+    }
+    finish(result, options.out)
+    if page:
+        text = PAGE.read_text("utf-8")
+        head, rest = text.split(BEGIN)
+        PAGE.write_text(f"{head}{BEGIN}\n{table(result)}\n{END}{rest.split(END)[1]}", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""The C++ of `csrc/orders` compiled for this CPU, kept in the build cache, and loaded."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+from workbench import paths
+from workbench.build import cache, compiler, includes, steps
+from workbench.build.twin import BASE
+from workbench.errors import BuildError
+
+FOLDER = paths.CSRC / "orders"
+# For what the kernels of the twin's runtime are included from.
+INCLUDE = (FOLDER, paths.TWIN / "include", paths.TWIN / "runtime")
+
+
+def native_flags(cxx: compiler.Compiler) -> list[str]:
+    """Flags for this CPU's own instructions: without contraction they do not change a bit. None
+    for a compiler that does not know them, or that is one for another machine."""
+    if cxx.machine != platform.machine():
+        return []
+    flag = "-mcpu=native" if cxx.machine == "aarch64" else "-march=native"
+    return [flag] if _takes(cxx.command, cxx.identity, flag) else []
+
+
+@functools.cache
+def _takes(command: tuple[str, ...], identity: tuple, flag: str) -> bool:
+    with cache.workspace() as work:
+        (work / "empty.cpp").write_text("")
+        status, _ = compiler.run([*command, flag, "-fsyntax-only", "empty.cpp"], work)
+    return status == 0
+
+
+def command(cxx: compiler.Compiler, flags: list[str] | None = None) -> list[str]:
+    """The compiler's command line for a source of `csrc/orders`, without source and output.
+
+    Args:
+        flags: Instead of `native_flags`, for example to see the code of another CPU.
+    """
+    more = native_flags(cxx) if flags is None else flags
+    # Vectors are passed inside one file only, so what a wide one does to the ABI is of no concern.
+    warnings = ["-Wall", "-Wextra", "-Wno-psabi"]
+    folders = [f"-I{folder}" for folder in INCLUDE]
+    return [*cxx.command, *BASE, "-O3", *more, *warnings, "-pthread", "-shared", *folders]
+
+
+def library(source: str) -> ctypes.CDLL:
+    """`csrc/orders/<source>` as a loaded library; compiled where the cache does not have it.
+
+    Raises:
+        BuildError: It does not compile.
+        MissingError: There is no compiler.
+
+    Example:
+        >>> library("linear.cpp").order_linear is not None
+        True
+    """
+    return _library(source, compiler.find_cxx())
+
+
+@functools.cache
+def _library(source: str, cxx: compiler.Compiler) -> ctypes.CDLL:
+    return ctypes.CDLL(str(compiled(FOLDER / source, cxx)))
+
+
+def compiled(path: Path, cxx: compiler.Compiler, flags: list[str] | None = None) -> Path:
+    """The library made of a source, in the cache; `flags` as in `command`."""
+    line, name = command(cxx, flags), f"{path.stem}.so"
+    data = path.read_bytes()
+    headers = includes.scan(data, path.parent, (), INCLUDE).files
+    material: dict[str, Any] = {
+        "what": "kernel of the host",
+        "format": steps.FORMAT,
+        "source": includes.digest(data),
+        "headers": sorted(headers.values()),
+        "compiler": cxx.identity,
+        "cpu": compiler.cpu_identity(),
+        "command": line,
+    }
+    key = includes.digest(json.dumps(material, sort_keys=True).encode())
+    with steps.turn(key):
+        entry = cache.get(key)
+        if entry is None:
+            with cache.workspace() as work:
+                status, output = compiler.run([*line, "-o", str(work / name), str(path)], work)
+                if status:
+                    steps.refuse_full_disk(output)
+                    log = cache.write_log(key, output)
+                    raise compiler.build_error(f"compiling {path.name}", output, [str(path)], log)
+                if not (work / name).is_file():
+                    raise BuildError(
+                        f"compiling {path.name}: {cxx.version} ended well but made no {name}"
+                    )
+                meta = {"what": name, "source": str(path), "compiler": cxx.version}
+                entry = cache.publish(key, work, [name], meta)
+    return entry.path(name)
