@@ -19,6 +19,7 @@ VERSION = re.search(r'^__version__ = "(.+)"$', INIT, re.M).group(1)
 
 # environment.yml repeats these two lists for conda users; tests/test_house.py compares them.
 INSTALL_REQUIRES = [
+    "anywidget>=0.9",
     "click>=8.1",
     "ipykernel>=6.25",
     "ipywidgets>=8.1",
@@ -58,6 +59,12 @@ EXTRAS_TEST = [
     "ruff>=0.9",
     "setuptools>=64",
     "wheel>=0.41",
+    "pyarrow>=14",
+    "voila>=0.5",
+    "axe-playwright-python>=0.1.4",
+    "mkdocs-material>=9.5",
+    "mkdocstrings[python]>=0.25",
+    "mkdocs-click>=0.8",
 ]
 
 # What building the extension takes, besides CANN. pip installs it where it isolates the build.
@@ -187,6 +194,7 @@ setup(
     extras_require={
         "dask": ["dask>=2024.1", "distributed>=2024.1"],
         "npu": ["torch_npu"],
+        "parquet": ["pyarrow>=14"],
         "search": ["optuna>=3.5"],
         "test": EXTRAS_TEST,
     },
