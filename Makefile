@@ -11,7 +11,7 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 STAMP   := $(VENV)/.installed-$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv report test lab bench lint format clean
+.PHONY: help venv report test docs lab bench lint format clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -35,6 +35,9 @@ report: $(STAMP) ## rebuild kernels over a grid, execute every notebook, write r
 test: $(STAMP) ## run every test this machine can run, and say what it could not and why
 	"$(BIN)/python" tests/run_all.py --jobs "$(JOBS)"
 
+docs: $(STAMP) ## write site/: the documents, the reference, and the notebooks of the last `make report`
+	WORKBENCH_REPORT="$(OUT)" NO_MKDOCS_2_WARNING=1 "$(BIN)/mkdocs" build --site-dir site
+
 lab: $(STAMP) ## open the notebooks in JupyterLab
 	"$(BIN)/workbench" lab
 
@@ -52,5 +55,5 @@ format: $(STAMP) ## format the code, and write each notebook's .py over into its
 	"$(BIN)/jupytext" --quiet --to ipynb --update notebooks/*.py
 
 clean: ## remove what was made here, except .venv and the build cache (workbench cache clear)
-	rm -rf report build dist *.egg-info test-artefacts .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf report site build dist *.egg-info test-artefacts .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -12,27 +12,16 @@ import time
 from html.parser import HTMLParser
 from pathlib import Path
 
-import nbformat
 import pytest
 
+from tests.report_kit import notebook
 from workbench import cli, paths
+from workbench.commands.report import report as command
 from workbench.errors import InputError, MissingError
 from workbench.report import run_report
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-def notebook(path: Path, *cells: tuple[str, str]) -> Path:
-    """Write a notebook; a cell is (kind, source), the kind "md", "code" or "parameters"."""
-    made = []
-    for kind, source in cells:
-        if kind == "md":
-            made.append(nbformat.v4.new_markdown_cell(source))
-        else:
-            made.append(nbformat.v4.new_code_cell(source))
-            made[-1].metadata["tags"] = ["parameters"] if kind == "parameters" else []
-    nbformat.write(nbformat.v4.new_notebook(cells=made), path)
-    return path
+cli.cli.add_command(command)
 
 
 FIGURE = """
@@ -79,14 +68,15 @@ def made(tmp_path_factory):
     ]
     out = tmp_path_factory.mktemp("report") / "deep" / "out"
     lines: list[str] = []
-    return run_report(out, files, {"tile": 7}, timeout=4, progress=lines.append), out, lines
+    return run_report(out, files, {"tile": 7}, timeout=9, progress=lines.append, jobs=1), out, lines
 
 
 def test_verdicts(made):
     report, out, lines = made
     assert [n.status for n in report.notebooks] == ["passed", *["failed"] * 4]
     assert not report.passed
-    assert lines[0] == "[1/5] 01_good" and len(lines) == 5
+    assert lines[0] == "[1/5] 01_good" and len(lines) == 10
+    assert re.fullmatch(r"passed 01_good \(\d+\.\d s\)", lines[1])
     data = json.loads((out / "report.json").read_text())
     assert data == report.to_dict()
     for found in data["notebooks"]:
@@ -104,8 +94,11 @@ def test_a_failure_names_its_claim_cell_and_message(made):
     assert (bad.failed_claim, bad.failed_cell, bad.not_reached) == ("Claim two: x is 2", 4, 1)
     assert bad.message == "AssertionError: x is 1, <b>not</b> 2"
     assert (exits.failed_cell, exits.not_reached) == (2, 1)  # a notebook cannot leave early
-    assert dies.message.startswith("DeadKernelError") and dies.failed_cell == 1
-    assert slow.message == "TimeoutError: the cell took more than 4 s" and slow.failed_cell == 2
+    assert (
+        "DeadKernelError: the kernel process died in this cell" in dies.message
+        and dies.failed_cell == 1
+    )
+    assert slow.message == "TimeoutError: the cell took more than 9 s" and slow.failed_cell == 2
     index = (made[1] / "index.html").read_text()
     assert "Claim two: x is 2" in index
     assert "x is 1, &lt;b&gt;not&lt;/b&gt; 2" in index
@@ -143,14 +136,30 @@ def test_pages_stand_alone_and_are_accessible(made):
         assert not page.all("script")
         assert all(image.get("alt") for image in page.all("img"))
         ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+        assert len(ids) == len(set(ids)), name
         for link in page.all("a"):
             target = link["href"]
             assert target[1:] in ids if target.startswith("#") else "/" not in target
+            page_, _, place = target.partition("#")
+            if page_ and place:
+                assert f'id="{place}"' in (out / page_).read_text()
     index = (out / "index.html").read_text()
     assert "prefers-color-scheme: dark" in index
-    for word in ("1 passed, 4 failed", "✓", "✗", "Provenance", "torch", "cores"):
+    for word in (
+        "Notebooks: 1 passed, 4 failed, of 5",
+        "not reached",
+        "twin, no Ascend hardware",
+        "commit",
+        "✓",
+        "✗",
+        "Provenance",
+        "torch",
+        "cores",
+    ):
         assert word in index
-    assert {"01_good.html", "report.json"} <= {a["href"] for a in Page(index).all("a")}
+    assert {"01_good.html", "report.json", "report.xml"} <= {
+        a["href"] for a in Page(index).all("a")
+    }
 
 
 def test_figures_keep_their_alt_text_and_widgets_leave_a_note(made):
@@ -169,11 +178,38 @@ def test_command_line_exit_codes(tmp_path, capfd):
     assert cli.main([*args, "--notebook", str(good)]) == 0
     found = json.loads(capfd.readouterr().out)
     assert (found["passed"], found["notebooks"][0]["html"]) == (True, "g.html")
-    assert cli.main([*args, "--notebook", str(good), "--notebook", str(bad)]) == 1
-    found = json.loads(capfd.readouterr().out)
-    assert [n["passed"] for n in found["notebooks"]] == [True, False]
-    assert found["notebooks"][1]["message"] == "AssertionError: because"
+    assert cli.main([*args, "--notebook", str(bad)]) == 1
+    (found,) = json.loads(capfd.readouterr().out)["notebooks"]
+    assert found["message"] == "AssertionError: because" and found["failed_claim"] == "B"
     assert (tmp_path / "out" / "index.html").is_file()
+
+
+def test_notebooks_at_once_leave_this_process_where_it_is(tmp_path, monkeypatch):
+    """papermill's own `cwd` moves the process: under another notebook, and under a relative out."""
+    monkeypatch.chdir(tmp_path)
+    where = "import os, time; time.sleep({}); assert os.getcwd() != {!r}"
+    good = notebook(tmp_path / "g.ipynb", ("code", where.format(0, str(tmp_path))))
+    bad = notebook(tmp_path / "b.ipynb", ("code", where.format(3, str(tmp_path)) + "; assert 0"))
+    seen = []
+    asked = {"jobs": 2, "progress": lambda line: seen.append(os.getcwd())}
+    found = run_report("out", [good, bad], **asked).to_dict()
+    assert seen == [str(tmp_path)] * 4
+    assert [n["passed"] for n in found["notebooks"]] == [True, False]
+    assert (tmp_path / "out" / "index.html").is_file()
+
+
+def test_parameters_on_the_command_line(tmp_path, capfd):
+    file = notebook(tmp_path / "g.ipynb", ("parameters", "tile = 1\nname = 'x'\nseed = 0"))
+    (tmp_path / "p.yml").write_text("tile: 3\ng: {seed: 5}\n")
+    args = ["report", "--out", str(tmp_path / "out"), "--notebook", str(file), "--json"]
+    given = ["-p", "tile", "2", "-p", "name=a b", "--parameters-file", str(tmp_path / "p.yml")]
+    assert cli.main([*args, *given]) == 0
+    (found,) = json.loads(capfd.readouterr().out)["notebooks"]
+    assert found["parameters"] == {"tile": "2", "name": "'a b'", "seed": "5"}
+    for wrong in (["-p", "tile"], ["-p", "tile=1", "2"], ["now"], ["--jobs", "0"],
+                  ["--notebook-timeout", "0"], ["--parameters-file", "nowhere.yml"]):  # fmt: skip
+        assert cli.main([*args, *wrong]) == 2, wrong
+        assert json.loads(capfd.readouterr().out)["error"]
 
 
 def test_wrong_input(tmp_path, monkeypatch):
@@ -197,19 +233,29 @@ def test_wrong_input(tmp_path, monkeypatch):
         run_report(tmp_path / "out")
 
 
-def test_an_interrupted_run_leaves_the_finished_notebooks(tmp_path):
+LINE = """
+import sys
+from workbench import cli
+from workbench.commands.report import report
+cli.cli.add_command(report)
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_an_interrupted_run_leaves_the_finished_notebooks(tmp_path, number):
     first = notebook(tmp_path / "1.ipynb", ("md", "# One"), ("code", "1"))
     pid = tmp_path / "pid"
     hangs = f"import os, time, pathlib; pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))"
     second = notebook(tmp_path / "2.ipynb", ("code", hangs), ("code", "time.sleep(300)"))
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "workbench.cli", "report", "--out", str(out), "--json"]
-    command += ["--notebook", str(first), "--notebook", str(second)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    line = [sys.executable, "-c", LINE, "report", "--out", str(out), "--json", "--jobs", "1"]
+    line += ["--notebook", str(first), "--notebook", str(second)]
+    process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not (pid.exists() and pid.read_text()) and time.monotonic() < deadline:
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     stdout, _ = process.communicate(timeout=30)
     assert process.returncode == 130
     assert json.loads(stdout)["error"]["message"] == "interrupted"

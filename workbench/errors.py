@@ -26,6 +26,10 @@ class CacheError(WorkbenchError, OSError):
     """The build cache cannot be used: not private, not writable, disk full."""
 
 
+class Cancelled(WorkbenchError, RuntimeError):
+    """Somebody asked to give the work up, and it was: no fault of what was asked for."""
+
+
 class BuildError(WorkbenchError, RuntimeError):
     """The compiler refused a kernel.
 

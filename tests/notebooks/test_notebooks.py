@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 
+import nbformat
 import pytest
 
 from workbench import paths
 from workbench.report import run_report
+from workbench.report.claims import assertions
 
 NOTEBOOKS = sorted(f.stem for f in paths.NOTEBOOKS.glob("*.ipynb"))
 # Serial: a notebook has a time to keep.
@@ -50,3 +52,27 @@ def test_a_notebook_fails_where_its_claim_is_false(tmp_path):
     # Reversed, the last claim is about dav-3510, where tile 64 and tile 4096 share no order.
     assert not run.passed and run.message.startswith("AssertionError")
     assert run.failed_claim == "MAX_BLOCKS changes nothing"
+
+
+def test_one_assertion_broken_fails_the_whole_run(tmp_path):
+    """A shipped notebook executed as it is, but for its last assertion under the first claim.
+
+    tests/test_report_claims.py breaks every assertion of every notebook, without the code around.
+    """
+    file = paths.NOTEBOOKS / "02_what_a_tile_size_does.ipynb"
+    notebook = nbformat.read(file, as_version=4)
+    asserting = [c for c in notebook.cells if c.cell_type == "code" and assertions(c.source)]
+    cell = asserting[0]
+    (*_, last) = assertions(cell.source)
+    lines = cell.source.splitlines()
+    assert lines[last.line - 1].startswith("assert ") and last.line == last.last_line
+    lines[last.line - 1] = "assert not (" + lines[last.line - 1].removeprefix("assert ") + ")"
+    cell.source = "\n".join(lines)
+    nbformat.write(notebook, tmp_path / "broken.ipynb")
+    report = run_report(tmp_path / "out", [tmp_path / "broken.ipynb"])
+    (run,) = report.notebooks
+    assert not report.passed and run.message.startswith("AssertionError")
+    first, *others = run.claims
+    assert (first.status, first.heading) == ("failed", run.failed_claim)
+    assert [a.status for a in first.assertions][-2:] == ["passed", "failed"]
+    assert {claim.status for claim in others} == {"not reached"}

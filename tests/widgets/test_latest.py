@@ -88,6 +88,26 @@ def test_an_exception_of_a_given_up_request_is_not_told():
     assert seen.applied == ["new"] and seen.failed == []
 
 
+def test_what_is_forgotten_is_applied_no_more_and_the_next_request_is():
+    started, go_on = threading.Event(), threading.Event()
+
+    def work(item):
+        if item == "old":
+            started.set()
+            go_on.wait(10)
+        yield item
+
+    seen = Recorder(work)
+    seen.latest.submit("old")
+    assert started.wait(10)
+    seen.latest.submit("waiting")
+    seen.latest.forget()
+    go_on.set()
+    assert seen.latest.wait(10) and seen.applied == []
+    seen.latest.submit("new")
+    assert seen.latest.wait(10) and seen.applied == ["new"]
+
+
 def test_waiting_gives_up_after_its_time():
     stop = threading.Event()
 

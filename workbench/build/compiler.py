@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -9,14 +10,19 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from workbench.errors import BuildError, MissingError
+from workbench.build import cancelling
+from workbench.errors import BuildError, Cancelled, MissingError
 
 TIMEOUT = 600  # seconds for one compiler run
+_LOOK = 0.02  # seconds between two looks at whether a run is still wanted
 
 # Variables that make a compiler read other files than its command line says.
 _HIDDEN_INPUTS = (
@@ -134,26 +140,57 @@ def run(
 
     The environment is the caller's without the variables that add hidden include or library
     folders, and with the variables `more`.
+
+    Raises:
+        Cancelled: It was not wanted any more (`cancelling`); its processes are gone.
     """
+    wish = cancelling.current()
+    cancelling.check()
     env = {k: v for k, v in os.environ.items() if k not in _HIDDEN_INPUTS}
     env.update({"LC_ALL": "C", "TMPDIR": str(cwd), **(more or {})})
+    how: dict[str, Any] = {
+        "cwd": cwd,
+        "env": env,
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+    }
     try:
-        done = subprocess.run(
-            list(command),
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=TIMEOUT,
-            check=False,
-        )
+        if wish is None:
+            done = subprocess.run(list(command), timeout=TIMEOUT, check=False, **how)
+        else:
+            done = _run_while_wanted(list(command), wish, how)
     except FileNotFoundError as e:
         raise MissingError(f"cannot run {command[0]}: {e.strerror}") from e
     except subprocess.TimeoutExpired as e:
         text = (e.stdout or b"").decode(errors="replace")
         return 124, text + f"\nstopped after {TIMEOUT} seconds"
     return done.returncode, done.stdout.decode(errors="replace")
+
+
+def _run_while_wanted(
+    command: list[str], wish: cancelling.Cancel, how: dict[str, Any]
+) -> subprocess.CompletedProcess[bytes]:
+    """`subprocess.run` that ends the compiler when it is not wanted any more.
+
+    In a session of its own: a compiler starts others (cc1plus, as, ld), and all have to go.
+    """
+    end = time.monotonic() + TIMEOUT
+    with subprocess.Popen(command, start_new_session=True, **how) as process:
+        try:
+            while True:
+                try:
+                    said, _ = process.communicate(timeout=_LOOK)
+                    return subprocess.CompletedProcess(command, process.returncode, said)
+                except subprocess.TimeoutExpired as e:
+                    if wish.cancelled:
+                        raise Cancelled(f"{Path(command[0]).name} was stopped") from None
+                    if time.monotonic() > end:
+                        raise subprocess.TimeoutExpired(command, TIMEOUT, e.output) from None
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
 
 
 _ERROR = re.compile(

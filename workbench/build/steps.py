@@ -17,7 +17,7 @@ from typing import Any
 
 from workbench import paths
 from workbench.build import arch as archs
-from workbench.build import cache, compiler, includes, source
+from workbench.build import cache, cancelling, compiler, includes, source
 from workbench.build import config as configs
 from workbench.build.toolchain import Object, Unit
 from workbench.errors import BuildError, ConfigError
@@ -153,7 +153,12 @@ def all_held(items: list[Object], work: Path) -> list[Path]:
     """`_held` for each, as many at a time as there are cores: the first build of all compiles the
     whole runtime."""
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        return list(pool.map(lambda item: _held(item, work), items))
+        waiting = [pool.submit(cancelling.bound(_held), item, work) for item in items]
+        try:
+            return [made.result() for made in waiting]
+        finally:
+            for other in waiting:  # of no use once one of them has failed
+                other.cancel()
 
 
 def _held(item: Object, work: Path) -> Path:

@@ -68,7 +68,7 @@ def orders(
     norm = Normalize(0, top)
     for ax, (label, tree) in zip(axes.flat, trees.items(), strict=False):
         draw_tree(ax, tree, norm)
-        ax.set_ylim(-0.02 * top, top * 1.1)
+        ax.set_ylim(-0.02 * top, top * 1.22)  # room above the tree for two lines of text
         color = style.CATEGORIES[different.index(tree.hash) % len(style.CATEGORIES)]
         header(ax, label, f"height {tree.height} · order {tree.hash[:6]}", color)
         ax.set_xlabel(f"{tree.leaves} terms")

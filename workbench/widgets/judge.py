@@ -21,6 +21,8 @@ from workbench.numerics import (
 )
 from workbench.ops.inputs import DTYPES
 from workbench.orders import ReductionTree, declared_order
+from workbench.widgets import words
+from workbench.widgets.words import explain
 
 OP = "lm_head"
 BASELINE_TILE = 4096
@@ -45,13 +47,9 @@ class PanelState:
 
     def changes_from(self, other: PanelState) -> str:
         """ "tile 4096 → 1024, MAX_BLOCKS 128 → 40", or "" where nothing changed."""
-        words = {"tile_length": "tile", "max_blocks": "MAX_BLOCKS"}
-        changed = []
-        for item in dataclasses.fields(self):
-            old, new = getattr(other, item.name), getattr(self, item.name)
-            if old != new:
-                changed.append(f"{words.get(item.name, item.name)} {old} → {new}")
-        return ", ".join(changed)
+        names = {item.name: item.name for item in dataclasses.fields(self)}
+        names |= {"tile_length": "tile", "max_blocks": "MAX_BLOCKS"}
+        return words.changes_text(other, self, names)
 
 
 @dataclass(frozen=True)
@@ -104,57 +102,29 @@ class PanelResult(Result):
     def build_text(self) -> str:
         if self.seconds is None:
             return ""
-        how = "from the cache in" if self.cached else "rebuilt in"
-        time = f"{self.seconds * 1e3:.0f} ms" if self.seconds < 0.1 else f"{self.seconds:.2f} s"
-        return f"{how} {time} ({self.backend})"
+        return words.build_text(self.seconds, bool(self.cached), self.backend or "")
 
     def order_text(self) -> str:
-        if self.tree is None:
-            return ""
-        return (
-            f"{self.tree.leaves} terms, longest path {self.tree.height} additions, "
-            f"order {self.tree.hash[:6]}"
-        )
+        return words.order_text(self.tree) if self.tree is not None else ""
 
     def drift_text(self) -> str:
-        if self.drift is None:
-            return ""
-        own, other = self.drift["kernel", "exact"], self.drift["torch.mv", "exact"]
-        apart = self.drift["kernel", "torch.mv"]
-        return (
-            f"max error against fp64: kernel {own.max_abs:.1e}, torch.mv itself "
-            f"{other.max_abs:.1e}; kernel against torch.mv {apart.max_abs:.1e}"
-        )
+        return words.drift_text(self.drift, "torch.mv") if self.drift is not None else ""
 
     def baseline_text(self) -> str:
         if self.baseline is None:
             return ""
         against = f"tile {BASELINE_TILE}, MAX_BLOCKS 128"
-        return f"{_bits(self.baseline, 'every bit equal to', 'outputs differ from')} {against}"
+        same, differ = "every bit equal to", "outputs differ from"
+        return f"{words.bits_text(self.baseline, same, differ)} {against}"
 
     def change_text(self) -> str:
         if self.change is None:
             return ""
         same = "bits unchanged"
-        return f"{self.changed}: {_bits(self.change, same, 'outputs changed their bits')}"
+        return f"{self.changed}: {words.bits_text(self.change, same, 'outputs changed their bits')}"
 
     def invariance_text(self) -> str:
-        if self.invariance is None:
-            return ""
-        found = self.invariance.transforms
-        cases, outputs = sum(t.cases for t in found), sum(t.elements for t in found)
-        if self.invariance.passed:
-            return f"= a row keeps its bits in {cases} batches ({outputs:,} outputs compared)"
-        first = next(t for t in found if not t.passed)
-        where = (first.first_mismatch or {}).get("case", "nothing was compared")
-        bad = sum(t.mismatches for t in found)
-        return f"≠ {bad:,} of {outputs:,} outputs change with the batch; first: {where}"
-
-
-def _bits(found: BitComparison, same: str, differ: str) -> str:
-    if found.equal:
-        return f"= {same}"
-    return f"≠ {found.mismatches:,} of {found.elements:,} {differ}"
+        return words.invariance_text(self.invariance) if self.invariance is not None else ""
 
 
 class Judge:
@@ -254,18 +224,16 @@ class Judge:
         return self._baselines[key]
 
 
-def explain(error: Exception) -> str:
-    """An error in words, for people: the class says only what kind of thing went wrong."""
-    kind = type(error).__name__
-    if isinstance(error, ConfigError):  # its message says all: what was given and what works
-        return str(error)
-    if isinstance(error, WorkbenchError):
-        return f"{kind}: {error}"
-    return f"Something unexpected happened. {kind}: {error}"
+def tile_choices(
+    arch: str, dtype: str, op: str = OP, config: KernelConfig | None = None
+) -> list[int]:
+    """Tiles worth a stop on a slider: 64, 128, 192, 256, 384, … and the largest that fits.
 
-
-def tile_choices(arch: str, dtype: str) -> list[int]:
-    """Tiles worth a stop on a slider: 64, 128, 192, 256, 384, … and the largest that fits."""
-    largest = spec(OP).largest_tile(arch, dtype)
+    Args:
+        arch, dtype: What has to fit into whose UB.
+        op: A shipped kernel.
+        config: Its other constants; None: their defaults.
+    """
+    largest = spec(op).largest_tile(arch, dtype, config)
     steps = {64 * k << i for i in range(16) for k in (1, 3) if 64 * k << i < largest}
     return sorted({*steps, largest})

@@ -50,6 +50,12 @@ class Latest:
                 )
                 self._thread.start()
 
+    def forget(self) -> None:
+        """Whatever was asked for no longer counts; nothing of it is applied from now on."""
+        with self._turn:
+            self._generation += 1
+            self._waiting = None
+
     def wait(self, timeout: float = 60) -> bool:
         """Wait until nothing is left to do; False if that took longer than `timeout` seconds."""
         end = time.monotonic() + timeout

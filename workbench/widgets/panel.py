@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 from collections.abc import Iterator
 from typing import Any
@@ -13,16 +12,18 @@ import torch
 from workbench import plots, samples
 from workbench.build import spec
 from workbench.errors import InputError
+from workbench.widgets import markup
 from workbench.widgets.judge import (
     BASELINE_TILE,
     OP,
     Judge,
     PanelResult,
     PanelState,
-    explain,
     tile_choices,
 )
 from workbench.widgets.latest import Latest
+from workbench.widgets.tile import TileControl
+from workbench.widgets.words import explain
 
 REAL, SYNTHETIC = "SmolLM2-135M, real (H 576)", "Qwen3-8B shape, synthetic (H 4096)"
 OWN = "as given"
@@ -83,7 +84,6 @@ class Panel(ipw.VBox):
         backend: str = "auto",
     ) -> None:
         self._judges = {name: Judge(*tensors, backend) for name, tensors in data.items()}
-        self._quiet = False  # True while a control is moved by the program
         self.result: PanelResult | None = None
         self._last_good: tuple[str, PanelResult | None] = "", None
         self._drawn = ""
@@ -132,22 +132,16 @@ class Panel(ipw.VBox):
     def _make_controls(self, data: list[str], state: PanelState) -> None:
         raw = spec(OP).raw
         slow: dict[str, Any] = {"continuous_update": False, "style": _STYLE, "layout": _WIDE}
-        choices, tile = tile_choices(state.arch, state.dtype), state.tile_length
-        if 64 <= tile <= choices[-1] and tile % 64 == 0:
-            choices = sorted({*choices, tile})
-        self.tile = ipw.SelectionSlider(
-            options=choices,
-            value=tile if tile in choices else choices[-1],
-            description="tile length",
-            **slow,
+        small = {"style": _STYLE, "layout": ipw.Layout(width="14rem")}
+        self._tiles = TileControl(
+            tile_choices(state.arch, state.dtype),
+            state.tile_length,
+            self._submit,
+            self._refuse,
+            {"style": _STYLE, "layout": _WIDE},
+            small,
         )
-        self.tile_text = ipw.Text(
-            value=str(state.tile_length),
-            description="or any tile",
-            continuous_update=False,
-            style=_STYLE,
-            layout=ipw.Layout(width="14rem"),
-        )
+        self.tile, self.tile_text = self._tiles.slider, self._tiles.text
         self.max_blocks = ipw.IntSlider(
             value=state.max_blocks,
             min=1,
@@ -155,7 +149,6 @@ class Panel(ipw.VBox):
             description="MAX_BLOCKS",
             **slow,
         )
-        small = {"style": _STYLE, "layout": ipw.Layout(width="14rem")}
         self.arch = ipw.Dropdown(
             options=raw["archs"], value=state.arch, description="architecture", **small
         )
@@ -163,8 +156,6 @@ class Panel(ipw.VBox):
             options=spec(OP).dtypes, value=state.dtype, description="input dtype", **small
         )
         self.data = ipw.Dropdown(options=data, description="data", style=_STYLE, layout=_WIDE)
-        self.tile.observe(self._tile_moved, "value")
-        self.tile_text.observe(self._tile_typed, "value")
         for control in (self.max_blocks, self.data):
             control.observe(self._moved, "value")
         for control in (self.arch, self.dtype):
@@ -175,56 +166,18 @@ class Panel(ipw.VBox):
             [ipw.VBox(left), ipw.VBox(right)], layout=ipw.Layout(flex_flow="row wrap")
         )
 
-    def _tile_moved(self, change: Any) -> None:
-        if not self._quiet:
-            self._quietly(self.tile_text, value=str(change["new"]))
-            self._submit()
-
-    def _tile_typed(self, change: Any) -> None:
-        if self._quiet:
-            return
-        text = change["new"].strip()
-        if not text.lstrip("-").isdecimal():
-            wanted = "Type a number of elements: a multiple of 64."
-            self._refuse(f"“{text}” is not a tile length. {wanted}")
-            return
-        tile = int(text)
-        largest = spec(OP).largest_tile(self.arch.value, self.dtype.value)
-        if 64 <= tile <= largest and tile % 64 == 0:
-            options = sorted({*tile_choices(self.arch.value, self.dtype.value), tile})
-            self._quietly(self.tile, options=options, value=tile)
-        self._submit()  # one that cannot work is refused by the builder, in its words
-
     def _limits_moved(self, change: Any) -> None:
         """Architecture or dtype: another UB, other tiles on the slider."""
-        if self._quiet:
-            return
-        options = tile_choices(self.arch.value, self.dtype.value)
-        tile = min(self.tile.value, options[-1])
-        self._quietly(self.tile, options=sorted({*options, tile}), value=tile)
-        self._quietly(self.tile_text, value=str(tile))
+        self._tiles.limit(tile_choices(self.arch.value, self.dtype.value))
         self._submit()
 
     def _moved(self, change: Any) -> None:
-        if not self._quiet:
-            self._submit()
-
-    def _quietly(self, widget: Any, **values: Any) -> None:
-        self._quiet = True
-        try:
-            for name, value in values.items():
-                setattr(widget, name, value)
-        finally:
-            self._quiet = False
+        self._submit()
 
     # ---- work --------------------------------------------------------------------------------
 
     def _submit(self) -> None:
-        try:
-            tile = int(self.tile_text.value)
-        except ValueError:  # the text was refused before; another control has moved since
-            tile = self.tile.value
-            self._quietly(self.tile_text, value=str(tile))
+        tile = self._tiles.value
         state = PanelState(tile, self.max_blocks.value, self.arch.value, self.dtype.value)
         data, before = self._last_good
         before = before if data == self.data.value else None
@@ -256,17 +209,19 @@ class Panel(ipw.VBox):
         data, found = shown
         self.result = found
         if found.error:
-            self.status.value = _status("not built", "error")
-            self.verdicts.value = _error(found.error)
+            self.status.value = markup.status("not built", "error")
+            self.verdicts.value = markup.error(found.error, "Not built.")
             self.picture.value = self._drawn = ""
             return
         if found.seconds is None:
             state = found.state
-            self.status.value = _status(f"building tile {state.tile_length} for {state.arch} …")
+            self.status.value = markup.status(
+                f"building tile {state.tile_length} for {state.arch} …"
+            )
             return  # what was shown before stays until there is something new to say
         if found.complete:
             self._last_good = data, found
-        self.status.value = _status("done" if found.complete else "judging …")
+        self.status.value = markup.status("done" if found.complete else "judging …")
         self.verdicts.value = _verdicts(found)
         picture = f"{found.state.tile_length} {found.state.arch} {data}"
         if picture != self._drawn:
@@ -274,21 +229,6 @@ class Panel(ipw.VBox):
 
     def __repr__(self) -> str:
         return f"Panel: {self.result}"
-
-
-def _status(text: str, kind: str = "") -> str:
-    return (
-        f'<div role="status" class="workbench-status {kind}" '
-        f'style="color: var(--jp-ui-font-color2, #555)">{html.escape(text)}</div>'
-    )
-
-
-def _error(text: str) -> str:
-    return (
-        '<div role="alert" class="workbench-error" style="border-left: 4px solid #a8321a; '
-        'padding: .5rem .8rem; white-space: pre-wrap; line-height: 1.45; max-width: 60rem">'
-        f"<b>Not built.</b> {html.escape(text)}</div>"
-    )
 
 
 def _verdicts(found: PanelResult) -> str:
@@ -300,18 +240,11 @@ def _verdicts(found: PanelResult) -> str:
         "this change": found.change_text(),
         "invariance": found.invariance_text(),
     }
-    rows = "".join(
-        f'<tr class="workbench-{name.replace(" ", "-")}"><th scope="row" style="text-align: left; '
-        f'padding: .1rem 1rem .1rem 0; vertical-align: top; white-space: nowrap">{name}</th>'
-        f'<td style="text-align: left; padding: .1rem 0">{html.escape(text) or "…"}</td></tr>'
-        for name, text in lines.items()
-        if text or not (found.complete or name == "this change")
-    )
+    coming = () if found.complete else [name for name in lines if name != "this change"]
+    table = markup.facts(lines, coming)
     heading = f"<b>{html.escape(found.title())}</b>"
-    evidence = ""
-    if found.drift is not None:
-        evidence = f"<small>{html.escape(plots.evidence_text(found.drift))}</small>"
-    return f'<div style="line-height: 1.45">{heading}<table>{rows}</table>{evidence}</div>'
+    evidence = "" if found.drift is None else markup.evidence(found.drift)
+    return f'<div style="line-height: 1.45">{heading}{table}{evidence}</div>'
 
 
 def _picture(found: PanelResult) -> str:
@@ -321,9 +254,4 @@ def _picture(found: PanelResult) -> str:
     label = f"tile {s.tile_length} on {s.arch}"
     evidence = f"declared by the source, {s.arch}, tile {s.tile_length}"
     figure = plots.order(found.tree, label, plots.evidence_text(note=evidence))
-    data = base64.b64encode(plots.png(figure, 1.5)).decode()
-    alt = f"Order of summation of {label}: {found.order_text()}."
-    return (
-        f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{data}" '
-        'style="width: 100%; max-width: 60rem; background: white">'
-    )
+    return markup.image(figure, f"Order of summation of {label}: {found.order_text()}.", 1.5)

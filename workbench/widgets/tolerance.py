@@ -6,8 +6,6 @@ for it: one counts, so that numbers follow a slider that is moved, and one draws
 
 from __future__ import annotations
 
-import base64
-import html
 import math
 import threading
 import time
@@ -23,10 +21,11 @@ from workbench.errors import InputError, WorkbenchError
 from workbench.numerics.tolerance import Tolerance, ToleranceGrid, tolerance
 from workbench.numerics.tolerance.scale import STEPS_A_DECADE, Flagged
 from workbench.numerics.tolerance.subject import REFERENCES
-from workbench.plots import style
 from workbench.plots.tolerance import three_digits, tolerance_plane, tolerance_ratios
-from workbench.widgets.judge import BASELINE_TILE, OP, explain, tile_choices
+from workbench.widgets import markup
+from workbench.widgets.judge import BASELINE_TILE, OP, tile_choices
 from workbench.widgets.latest import Latest
+from workbench.widgets.words import explain
 
 DECADES = (-8, 0)  # of both sliders
 STEP = 0.02  # of both sliders, in decades
@@ -375,18 +374,18 @@ class TolerancePanel(ipw.VBox):
         state, self.error = shown.state, shown.error
         if shown.error:
             self.tolerance = self.flagged = None
-            self.status.value = _status("nothing to show")
-            self.numbers.value, self.picture.value = _error(shown.error), ""
+            self.status.value = markup.status("nothing to show")
+            self.numbers.value, self.picture.value = markup.error(shown.error), ""
             return
         if shown.tolerance is None or shown.flagged is None:
-            self.status.value = _status(
+            self.status.value = markup.status(
                 f"building tile {state.tile_length} for {state.arch} in {state.dtype} and "
                 "deriving its bounds …"
                 + (" Below is what was shown before." if self.tolerance else "")
             )
             return  # what was shown before stays until there is something new to say
         self.tolerance, self.flagged = shown.tolerance, shown.flagged
-        self.status.value = _status("counted, drawing …")
+        self.status.value = markup.status("counted, drawing …")
         self.numbers.value = _numbers(shown)
         if draw:
             self._artist.submit(shown)
@@ -402,13 +401,13 @@ class TolerancePanel(ipw.VBox):
         if self._plane is None or self._plane[0] is not found:
             self._plane = found, found.grid(_AXIS, _AXIS)
         plane = tolerance_plane(self._plane[1], (state.atol, state.rtol))
-        first = _image(plane, f"Plane of atol and rtol: {shown.flagged.title()}.")
+        first = markup.image(plane, f"Plane of atol and rtol: {shown.flagged.title()}.")
         old = f'<div aria-hidden="true" style="opacity: .35">{self._ratios}</div>'
         yield shown, first + (old if self._ratios else ""), False
         if self._shown is not shown:
             return
         ratios = tolerance_ratios(found.histogram(state.atol, state.rtol, state.kind))
-        self._ratios = _image(ratios, f"Histograms: {_looseness(shown.flagged)}.")
+        self._ratios = markup.image(ratios, f"Histograms: {_looseness(shown.flagged)}.")
         yield shown, first + self._ratios, True
 
     def _hang(self, drawn: tuple[Shown, str, bool]) -> None:
@@ -416,11 +415,11 @@ class TolerancePanel(ipw.VBox):
         if self._shown is shown:  # else it is of a position that was left
             self.picture.value = picture
             if complete:
-                self.status.value = _status("done")
+                self.status.value = markup.status("done")
 
     def _undrawn(self, shown: Shown, error: Exception) -> None:
-        self.status.value = _status("counted")
-        self.picture.value = _error(explain(error))
+        self.status.value = markup.status("counted")
+        self.picture.value = markup.error(explain(error))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         """The widget, and for a page without a kernel what it shows now, as text and images."""
@@ -462,21 +461,6 @@ def _on_a_step(value: float) -> bool:
     """To six digits of a step: the browser's powers of ten may differ from Python's in a bit."""
     steps = (math.log10(value) - DECADES[0]) / STEP if value > 0 else math.inf
     return math.isfinite(steps) and round(steps, 6) == round(steps)
-
-
-def _status(text: str) -> str:
-    return (
-        '<div role="status" class="workbench-status" '
-        f'style="color: var(--jp-ui-font-color2, #555)">{html.escape(text)}</div>'
-    )
-
-
-def _error(text: str) -> str:
-    return (
-        '<div role="alert" class="workbench-error" style="border-left: 4px solid #a8321a; '
-        'padding: .5rem .8rem; white-space: pre-wrap; line-height: 1.45; max-width: 60rem">'
-        f"{html.escape(text)}</div>"
-    )
 
 
 def _looseness(f: Flagged) -> str:
@@ -522,33 +506,15 @@ def _numbers(shown: Shown) -> str:
     }
     if any(not _on_a_step(value) for value in (state.atol, state.rtol)):
         lines["sliders"] = "stand at the step next to this pair"
-    rows = "".join(
-        f'<tr class="workbench-{name.replace(" ", "-").replace(chr(39), "")}"><th scope="row" '
-        'style="text-align: left; padding: .1rem 1rem .1rem 0; vertical-align: top; white-space: '
-        f'nowrap">{html.escape(name)}</th><td style="text-align: left; padding: .1rem 0">'
-        f"{html.escape(text)}</td></tr>"
-        for name, text in lines.items()
-        if text
-    )
+    table = markup.facts(lines)
     heading = (
         '<div class="workbench-this-pair" style="font-size: 1.25em; padding: .2rem 0">'
         f"atol {state.atol:.3g}, rtol {state.rtol:.3g}: <b>{mark} {f.count:,} of {f.outputs:,} "
         f"outputs flagged</b> ({_percent(f)})</div>"
     )
-    proof = f"<small>{html.escape(style.evidence_text(found))}</small>"
-    return f'<div style="line-height: 1.45">{heading}<table>{rows}</table>{proof}</div>'
+    return f'<div style="line-height: 1.45">{heading}{table}{markup.evidence(found)}</div>'
 
 
 def _percent(f: Flagged) -> str:
     text = f"{100 * f.share:.3g} %"
     return "nearly 100 %" if text == "100 %" and f.count < f.outputs else text
-
-
-def _image(figure: Any, alt: str) -> str:
-    data = base64.b64encode(style.png(figure, 1.2)).decode()
-    # With a ratio of its sides the page keeps its place while one image replaces another.
-    sides = " / ".join(f"{inches:g}" for inches in figure.get_size_inches())
-    return (
-        f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{data}" style="width: 100%; '
-        f'max-width: 60rem; aspect-ratio: {sides}; background: white; display: block">'
-    )

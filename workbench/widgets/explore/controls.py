@@ -1,0 +1,226 @@
+"""The dashboard's controls: widgets for each field of an `ExploreState`, kept in step with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as ipw
+
+from workbench.build import spec
+from workbench.build.arch import load
+from workbench.errors import InputError
+from workbench.widgets.explore.inputs import Inputs
+from workbench.widgets.explore.state import DATA, LOGP, OPS, ExploreState
+from workbench.widgets.judge import tile_choices
+from workbench.widgets.tile import TileControl
+
+LARGEST_SLIDER_BLOCKS = 256
+_STYLE = {"description_width": "5.6rem"}
+_OWN_TILES = [1 << k for k in range(4, 15)]  # of a file whose limits nobody knows
+
+
+class Controls(ipw.HBox):
+    """Widgets for a state; `state` reads them, `put` moves them without telling anybody.
+
+    Args:
+        start: Where they stand first.
+        inputs: The inputs they offer.
+        moved: Called when the user has moved one.
+        refused: Called with the reason when what was typed is no value.
+    """
+
+    def __init__(
+        self,
+        start: ExploreState,
+        inputs: Inputs,
+        moved: Callable[[], None],
+        refused: Callable[[str], None],
+    ) -> None:
+        self._inputs, self._told, self._quiet = inputs, moved, False
+        # (Dicts: a Layout that widgets share would hide them together.)
+        small: dict[str, Any] = {"style": _STYLE, "layout": {"width": "14.5rem"}}
+        wide: dict[str, Any] = {"style": _STYLE, "layout": {"width": "21rem", "max_width": "100%"}}
+        self.op = ipw.Dropdown(options=[*OPS], description="kernel", **small)
+        self.path = ipw.Text(
+            description="own .asc",
+            placeholder="path, then Enter",
+            continuous_update=False,
+            **small,
+        )
+        self.arch = ipw.Dropdown(options=[start.arch], description="architecture", **small)
+        self.dtype = ipw.Dropdown(options=[start.dtype], description="input dtype", **small)
+        self.schedule = ipw.Dropdown(options=[start.schedule], description="schedule", **small)
+        self.leaf_length = ipw.BoundedIntText(
+            value=start.leaf_length, min=1, max=65536, description="leaf length", **small
+        )
+        self.tiles = TileControl([start.tile or 64], start.tile or 64, self._moved, refused,
+                                 wide, small)  # fmt: skip
+        self.max_blocks = ipw.IntSlider(
+            value=start.max_blocks,
+            min=1,
+            max=max(LARGEST_SLIDER_BLOCKS, start.max_blocks),
+            description="MAX_BLOCKS",
+            continuous_update=False,
+            **wide,
+        )
+        self.data = ipw.Dropdown(
+            options=[(DATA[name], name) for name in inputs.names], description="input", **wide
+        )
+        self.rows = ipw.BoundedIntText(value=1, min=1, max=1, description="rows", **small)
+        self.vocab = ipw.BoundedIntText(value=1, min=1, max=1, description="vocabulary", **small)
+        self.reference = ipw.Dropdown(options=["exact"], description="reference", **wide)
+        for name in ("op", "arch", "dtype", "schedule", "leaf_length", "max_blocks", "data",
+                     "rows", "vocab", "reference"):  # fmt: skip
+            getattr(self, name).observe(self._moved_by_hand, "value")
+        self.path.observe(self._path_typed, "value")
+        self.put(start)
+        self._last = self.state
+        columns = (
+            [self.tiles.slider, self.max_blocks, self.data, self.reference],
+            [self.tiles.text, self.leaf_length, self.schedule, self.rows, self.vocab],
+            [self.op, self.path, self.arch, self.dtype],
+        )
+        column = ipw.Layout(max_width="100%")
+        super().__init__([ipw.VBox(c, layout=column) for c in columns])
+        self.add_class("workbench-controls")
+        for name in (*ExploreState.__dataclass_fields__, "path"):
+            widget = self.tiles.slider if name == "tile_length" else getattr(self, name)
+            widget.add_class(f"workbench-control-{name.replace('_', '-')}")
+        self.tiles.text.add_class("workbench-control-tile-text")
+
+    @property
+    def state(self) -> ExploreState:
+        """What the controls say."""
+        tile = self.tiles.value
+        plain = ExploreState(op=self.op.value)
+        return ExploreState(
+            op=self.op.value,
+            arch=self.arch.value,
+            tile_length=None if tile == plain.tile else tile,
+            max_blocks=self.max_blocks.value,
+            dtype=self.dtype.value,
+            schedule=self.schedule.value,
+            leaf_length=self.leaf_length.value,
+            rows=self.rows.value,
+            vocab=self.vocab.value,
+            data=self.data.value,
+            reference=self.reference.value,
+        )
+
+    def put(self, state: ExploreState) -> None:
+        """Move all controls to a state, and their limits with them; nobody is told.
+
+        Raises:
+            InputError: A value that a control does not have.
+        """
+        limits = self._inputs.limits(state.data)
+        offered = self._offered(state)
+        for name, options in offered.items():
+            value = getattr(state, name)
+            if value not in options:
+                known = ", ".join(map(str, options))
+                raise InputError(f"{name}={value!r}: the dashboard offers {known}")
+        for name in ("rows", "vocab"):
+            value = getattr(state, name)
+            if not isinstance(value, int) or not 1 <= value <= limits[name]:
+                raise InputError(f"{name}={value!r}: this input has 1 to {limits[name]:,}")
+        before, self._quiet = self._quiet, True
+        try:
+            if state.op not in self.op.options:
+                self.op.options = [*OPS, state.op]
+            self.op.value = state.op
+            self.data.value = state.data
+            for name, options in offered.items():
+                control = getattr(self, name)
+                if tuple(control.options) != tuple(options):
+                    control.options = options
+                control.value = getattr(state, name)
+            for name in ("rows", "vocab"):
+                control = getattr(self, name)
+                control.max = limits[name]
+                control.value = getattr(state, name)
+            self.leaf_length.value = state.leaf_length
+            self.max_blocks.max = max(self.max_blocks.max, state.max_blocks)
+            self.max_blocks.value = state.max_blocks
+            own = state.shipped is None
+            self.tiles.step = 1 if own else 64
+            self.tiles.limit(self._tiles(state), state.tile)
+            knobs = {
+                "tile_length": (self.tiles.slider, self.tiles.text),
+                "max_blocks": (self.max_blocks,),
+                "schedule": (self.schedule,),
+                "leaf_length": (self.leaf_length,),
+            }
+            for name, widgets in knobs.items():
+                for control in widgets:
+                    control.disabled = name not in state.constants
+            for control, name in ((self.schedule, "schedule"), (self.leaf_length, "leaf_length")):
+                control.layout.display = None if name in state.constants else "none"
+        finally:
+            self._quiet = before
+        self._last = state
+
+    @staticmethod
+    def _offered(state: ExploreState) -> dict[str, list[str]]:
+        found = state.shipped
+        known = found or spec("lm_head")
+        schedules = ["output"]
+        if found is not None and "SCHEDULE" in found.raw["constants"]:
+            schedules = [*found.raw["constants"]["SCHEDULE"]["names"]]
+        return {
+            "arch": [*known.raw["archs"]],
+            "dtype": [*known.dtypes],
+            "schedule": schedules,
+            "reference": list(state.references),
+        }
+
+    @staticmethod
+    def _tiles(state: ExploreState) -> list[int]:
+        if state.shipped is None:
+            return _OWN_TILES
+        load(state.arch)
+        return tile_choices(
+            state.arch, state.dtype, state.op, state.replace(tile_length=None).config
+        )
+
+    def _path_typed(self, change: Any) -> None:
+        path = os.path.expanduser(change["new"].strip())
+        if path and not self._quiet:
+            self.put(self._fitted(self.state.replace(op=path), self._last))
+            self._told()
+
+    def _moved_by_hand(self, change: Any) -> None:
+        if not self._quiet:
+            self.put(self._fitted(self.state, self._last))
+            self._told()
+
+    def _moved(self) -> None:
+        self._last = self.state
+        self._told()
+
+    def _fitted(self, state: ExploreState, before: ExploreState) -> ExploreState:
+        """The state with what its kernel and its input cannot do replaced by what is nearest."""
+        changes: dict[str, Any] = {}
+        if state.op != before.op:
+            changes["tile_length"] = None
+            if state.reference not in state.references:
+                changes["reference"] = state.references[1 if before.reference != "exact" else 0]
+            changes["schedule"] = "output"
+        limits = self._inputs.limits(state.data)
+        for name, most in limits.items():
+            changes[name] = min(getattr(state, name), most)
+        fitted = state.replace(**changes)
+        if state.shipped is not None and state.op == before.op:
+            largest = self._tiles(fitted)[-1]
+            shrunk = (state.arch, state.dtype, state.schedule) != (
+                before.arch, before.dtype, before.schedule)  # fmt: skip
+            if shrunk and fitted.tile > largest:
+                fitted = fitted.replace(tile_length=largest)
+        return fitted
+
+
+def default_reference(op: str) -> str:
+    """What an operator is measured against where nobody says."""
+    return "torch.log_softmax" if op == LOGP else "torch.mv"
