@@ -58,6 +58,7 @@ EXTRAS_TEST = [
     "ruff>=0.9",
     "setuptools>=64",
     "wheel>=0.41",
+    "pyarrow>=14",
 ]
 
 # What building the extension takes, besides CANN. pip installs it where it isolates the build.
@@ -187,6 +188,7 @@ setup(
     extras_require={
         "dask": ["dask>=2024.1", "distributed>=2024.1"],
         "npu": ["torch_npu"],
+        "parquet": ["pyarrow>=14"],
         "search": ["optuna>=3.5"],
         "test": EXTRAS_TEST,
     },
