@@ -38,10 +38,8 @@ test: $(STAMP) ## run every test this machine can run, and say what it could not
 lab: $(STAMP) ## open the notebooks in JupyterLab
 	"$(BIN)/workbench" lab
 
-bench: $(STAMP) ## measure the figures that the documents quote
-	@set -e; for file in benchmarks/[!_]*.py; do echo "== $$file"; \
-	  "$(BIN)/python" "$$file" --out "benchmarks/results/$$(basename "$$file" .py).json"; done
-	"$(BIN)/python" benchmarks/_page.py
+bench: $(STAMP) ## measure the figures of docs/benchmarks.md: ONLY=linear,startup a part, QUICK=1 toy sizes
+	"$(BIN)/python" benchmarks/_all.py --only "$(ONLY)" $(if $(filter-out 0,$(QUICK)),--quick)
 
 lint: $(STAMP) ## ruff and mypy
 	"$(BIN)/python" tests/run_all.py --lint-only

@@ -67,10 +67,14 @@ class TwinToolchain:
         return f"{self.cxx.version} ({self.cxx.path})"
 
     def identity(self) -> dict[str, Any]:
+        return self._identity
+
+    @functools.cached_property
+    def _identity(self) -> dict[str, Any]:
         return {
             "compiler": self.cxx.identity,
             "cpu": compiler.cpu_identity(),
-            "flags": [*BASE, *self._tuning("-O2"), *_linker()],
+            "flags": [*BASE, *self._tuning("-O2"), *self._linker],
         }
 
     def include_folders(self) -> list[Path]:
@@ -95,6 +99,13 @@ class TwinToolchain:
         if not self.cxx.is_clang:
             flags.append("-fno-gnu-unique")
         return flags
+
+    @functools.cached_property
+    def _linker(self) -> list[str]:
+        # Linking takes longer than compiling with the default linker; where a faster one is
+        # installed it is used.
+        fast = next((name for name in ("mold", "gold") if shutil.which(f"ld.{name}")), None)
+        return ["-Wl,-z,now", "-Wl,--strip-debug", *([f"-fuse-ld={fast}"] if fast else [])]
 
     def _folders(self) -> list[str]:
         return [f"-I{p}" for p in self.include_folders()]
@@ -133,7 +144,7 @@ class TwinToolchain:
         """
         return [
             *[*self.cxx.command, *flags, "-Wall", "-fdiagnostics-color=never"],
-            *["-MMD", "-MF", str(depfile), "-pthread", *_linker(), "-o", str(out), str(text)],
+            *["-MMD", "-MF", str(depfile), "-pthread", *self._linker, "-o", str(out), str(text)],
         ]
 
     def _runtime(self, names: tuple[str, ...]) -> list[Object]:
@@ -180,17 +191,10 @@ class TwinToolchain:
                 str(work / "unit.d"),
                 "-shared",
                 "-pthread",
-                *_linker(),
+                *self._linker,
                 "-o",
                 str(work / MODULE),
                 str(path),
                 *(str(o) for o in objects if o.suffix != PARSED),
             ]
         ]
-
-
-def _linker() -> list[str]:
-    # Linking takes longer than compiling with the default linker; where a faster one is installed
-    # it is used.
-    fast = next((name for name in ("mold", "gold") if shutil.which(f"ld.{name}")), None)
-    return ["-Wl,-z,now", "-Wl,--strip-debug", *([f"-fuse-ld={fast}"] if fast else [])]
