@@ -41,10 +41,8 @@ docs: $(STAMP) ## write site/: the documents, the reference, and the notebooks o
 lab: $(STAMP) ## open the notebooks in JupyterLab
 	"$(BIN)/workbench" lab
 
-bench: $(STAMP) ## measure the figures that the documents quote
-	@set -e; for file in benchmarks/[!_]*.py; do echo "== $$file"; \
-	  "$(BIN)/python" "$$file" --out "benchmarks/results/$$(basename "$$file" .py).json"; done
-	"$(BIN)/python" benchmarks/_page.py
+bench: $(STAMP) ## measure the figures of docs/benchmarks.md: ONLY=linear,startup a part, QUICK=1 toy sizes
+	"$(BIN)/python" benchmarks/_all.py --only "$(ONLY)" $(if $(filter-out 0,$(QUICK)),--quick)
 
 lint: $(STAMP) ## ruff and mypy
 	"$(BIN)/python" tests/run_all.py --lint-only
@@ -53,6 +51,7 @@ format: $(STAMP) ## format the code, and write each notebook's .py over into its
 	"$(BIN)/ruff" check --fix --quiet . || true
 	"$(BIN)/ruff" format .
 	"$(BIN)/jupytext" --quiet --to ipynb --update notebooks/*.py
+	"$(BIN)/python" tests/strip_notebooks.py notebooks/*.ipynb
 
 clean: ## remove what was made here, except .venv and the build cache (workbench cache clear)
 	rm -rf report site build dist *.egg-info test-artefacts .pytest_cache .ruff_cache .mypy_cache .hypothesis

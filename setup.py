@@ -22,6 +22,7 @@ INSTALL_REQUIRES = [
     "anywidget>=0.9",
     "click>=8.1",
     "ipykernel>=6.25",
+    "ipython>=8",
     "ipywidgets>=8.1",
     "jinja2>=3.1",
     "jsonschema>=4.18",
@@ -37,6 +38,7 @@ INSTALL_REQUIRES = [
     "papermill>=2.5",
     "platformdirs>=3",
     "pybind11>=2.12",
+    "pyyaml>=6",
     "safetensors>=0.4",
     "torch>=2.6",
     "tqdm>=4.60",
@@ -55,7 +57,6 @@ EXTRAS_TEST = [
     "pytest>=8",
     "pytest-timeout>=2.3",
     "pytest-xdist>=3.5",
-    "pyyaml>=6",
     "ruff>=0.9",
     "setuptools>=64",
     "wheel>=0.41",
@@ -64,7 +65,6 @@ EXTRAS_TEST = [
     "axe-playwright-python>=0.1.4",
     "mkdocs-material>=9.5",
     "mkdocstrings[python]>=0.25",
-    "mkdocs-click>=0.8",
 ]
 
 # What building the extension takes, besides CANN. pip installs it where it isolates the build.
@@ -207,7 +207,14 @@ setup(
     ],
     package_dir={"workbench.csrc": "csrc", "workbench.notebooks": "notebooks"},
     package_data={
-        "workbench": ["py.typed", "_C_npu.pyi", "data/*", "data/**/*", "numerics/**/*.json"],
+        "workbench": [
+            "py.typed",
+            "_C_npu.pyi",
+            "data/*",
+            "data/**/*",
+            "numerics/**/*.json",
+            "widgets/static/*",
+        ],
         "workbench.csrc": [f"**/*.{ext}" for ext in ("asc", "json", "h", "hpp", "cpp", "inc")],
         "workbench.notebooks": ["*"],
     },

@@ -1,137 +1,215 @@
-"""Writes docs/benchmarks.md from the JSON of the benchmarks, so that the docs quote what was run.
+"""Writes docs/benchmarks.md and its figures from the JSON of the benchmarks: the docs quote a run.
 
-python benchmarks/rebuild.py --out benchmarks/results/rebuild.json
-python benchmarks/twin.py --out benchmarks/results/twin.json
-python benchmarks/schedules.py --out benchmarks/results/schedules.json
-python benchmarks/backward.py --out benchmarks/results/backward.json
-python benchmarks/reveal.py --out benchmarks/results/reveal.json
-python benchmarks/_page.py
+    python benchmarks/_page.py [--results DIR] [--page FILE] [--images DIR]
+
+`make bench` does so at its end. A benchmark whose JSON is missing is "not measured here".
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from _figures import FIGURES
+from _sections import SECTIONS
+from _telling import Result, Row, prose, table
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "benchmarks.md"
+ROOT = HERE.parent
+RESULTS, PAGE, IMAGES = HERE / "results", ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "img"
+
+# Musts that are no figure: (what, where it is tested).
+TESTED = (
+    (
+        "a sweep killed at any moment and resumed: the table of one that was not killed",
+        "tests/sweep/test_sweep_workers.py::test_killed_at_any_moment_and_resumed",
+    ),
+    (
+        "8 processes write 1,000 runs each, two killed: what was committed is there exactly once",
+        "tests/sweep/test_record_crash.py::test_eight_writers_two_of_them_killed",
+    ),
+    (
+        "linear: the bits of the twin, over dtypes, shapes, orders and special values",
+        "tests/orders/test_linear.py",
+    ),
+)
 
 
-def _machine(result: dict) -> str:
+def machine(result: Result) -> str:
     m = result["machine"]
+    when = f"; {result['when'][:10]}" if "when" in result else ""
     return (
         f"{m['cpu']}, {m['cores']} cores, Python {m['python']}, torch {m['torch']}, "
-        f"{m['compiler']}; load before the run {m['load_before']}"
+        f"{m['compiler']}; load before the run {m['load_before']}{when}"
     )
 
 
-def _seconds(name: str, s: dict) -> str:
-    return f"| {name} | {s['median']:.4g} | {s['min']:.4g} | {s['max']:.4g} |"
+def met(row: Row, result: Result) -> str:
+    if row.met is None:
+        return "not measured" if row.must else ""
+    if result.get("quick"):
+        return "quick run"
+    return "yes" if row.met else "**no**"
 
 
-def _revealed(kernel: dict) -> str:
-    peer = kernel["one_probe_a_call"]["calls"]
-    return (
-        f"| {kernel['arch']} | {kernel['calls']} | {kernel['check_calls']} | "
-        f"{kernel['seconds']['median']:.2f} | {peer:,} | "
-        f"{kernel['times_faster']['median']:.0f} times |"
-    )
+def load(folder: Path) -> dict[str, Result]:
+    """{benchmark: its JSON} of those that are there."""
+    files = {name: folder / f"{name}.json" for name in SECTIONS}
+    found = {name: json.loads(f.read_text("utf-8")) for name, f in files.items() if f.exists()}
+    for result in found.values():  # an older one calls its alternating runs pairs
+        result.setdefault("runs", result.get("pairs", 1))
+    return found
 
 
-def page(rebuild: dict, twin: dict, schedules: dict, backward: dict, reveal: dict) -> str:
-    rows = [
-        f"| {r['dtype']} | {r['tile']} | {r['ratio']:.2f} | {r['checked']:.1f} | "
-        f"{r['counters']:.2f} |"
-        for r in sorted(twin["table"], key=lambda r: r["dtype"] != "float32")
-    ]
-    both = [
-        f"| {r['dtype']} | {r['bytes_per_logit']['output']:,.0f} | "
-        f"{r['bytes_per_logit']['weight_stationary']:,.0f} | {r['ratio']['output']:.2f} | "
-        f"{r['ratio']['torch.mv']:.2f} | {r['ratio']['F.linear']:.3f} |"
-        for r in schedules["table"]
-    ]
-    return "\n".join(
-        [
-            "# Benchmarks",
+def anchor(title: str) -> str:
+    """As GitHub makes one of a heading."""
+    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
+    return "#" + kept.replace(" ", "-")
+
+
+def page(
+    results: Mapping[str, Result], images: Path, at: Path, notes: Mapping[str, str] | None = None
+) -> str:
+    """The page that is to lie at `at`; draws the figures into `images`.
+
+    Args:
+        results: {benchmark: its JSON}.
+        notes: {benchmark: why its last run gave nothing}.
+    """
+    notes = notes or {}
+    summary, bodies, costs = [], [], []
+    for name, section in SECTIONS.items():
+        untold = (section.must, "not measured" if section.must else "")
+        link = f"[{name}]({anchor(section.title)})"
+        lines = ["", f"## {section.title}", "", f"`make bench ONLY={name}`"]
+        if name in notes:
+            lines[-1] += f". **{notes[name]}** What stands here is of an earlier run."
+        result = results.get(name)
+        if result is None:
+            summary.append((link, "not measured here", "", "", "", *untold))
+            bodies += [*lines[:-1], f"Not measured here: `make bench ONLY={name}`."]
+            if name in notes:
+                bodies[-1] += f" {notes[name]}"
+            continue
+        try:
+            rows, body = section.rows(result), section.body(result)
+            image = _draw(name, result, images)
+        except (KeyError, IndexError, TypeError) as error:
+            why = f"results/{name}.json is of another form ({type(error).__name__}: {error})"
+            summary.append((link, why, "", "", "", *untold))
+            bodies += [*lines, "", f"{why}. `make bench ONLY={name}` makes it anew."]
+            continue
+        for k, row in enumerate(rows):
+            cells = (row.what, row.ours, row.peer, row.ratio, row.must, met(row, result))
+            summary.append((link if k == 0 else "", *cells))
+        if "took_seconds" in result:
+            costs.append((name, result["took_seconds"]))
+        runs = f"{result['runs']} run{'s' * (result['runs'] != 1)}"
+        lines += [
             "",
-            "Written by `make bench`. Times are of one shared, noisy machine: read the ratios,",
-            "each side of which comes from the same run. All of it is the twin on a CPU; nothing",
-            "here says how fast a kernel is on an NPU.",
+            f"{result['what']}; {runs}. {machine(result)}.",
             "",
-            "## A changed constant, until the kernel has run again",
-            "",
-            f"{rebuild['what']}; {rebuild['variants']} variants. {_machine(rebuild)}.",
-            "",
-            "| seconds | median | min | max |",
-            "|---|---|---|---|",
-            _seconds("cold: never built, shared objects cached", rebuild["cold"]),
-            _seconds("cached, loaded in this process", rebuild["cached_in_process"]),
-            _seconds("cached on disk", rebuild["cached_on_disk"]),
-            _seconds(
-                "`torch.utils.cpp_extension.load`, the same change",
-                rebuild["peer_torch_cpp_extension"],
-            ),
-            "",
-            f"Cold is **{rebuild['times_faster_than_peer']:.0f} times** faster than the peer. The "
-            f"very first build, which also compiles",
-            f"the shared objects, took {rebuild['first_build_with_shared_objects']:.0f} s.",
-            "",
-            "## The twin beside `torch.mv`",
-            "",
-            f"{twin['what']}; the ratio is torch.mv's time over the twin's, median of "
-            f"{twin['runs']} pairs. {_machine(twin)}.",
-            "",
-            "| dtype | tile | speed of the twin, torch.mv = 1 | checked mode, times fast mode | "
-            "with counters |",
-            "|---|---|---|---|---|",
-            *rows,
-            "",
-            "## The two schedules of the LM head",
-            "",
-            f"{schedules['what']}; median of {schedules['runs']} runs in turn. "
-            f"{_machine(schedules)}.",
-            "Bytes do not depend on where a kernel runs. A ratio is the other's time over that of",
-            "`weight_stationary`: above 1 it is slower than that.",
-            "",
-            "| dtype | bytes from GM per logit, `output` | `weight_stationary` | time of "
-            "`output` | of `torch.mv` per row | of `F.linear` |",
-            "|---|---|---|---|---|---|",
-            *both,
-            "",
-            "## The deterministic backward of the LM head",
-            "",
-            f"{backward['what']}; median of {backward['runs']} pairs. {_machine(backward)}.",
-            "",
-            "| dtype | rows | time of `deterministic`, `matmul` = 1 |",
-            "|---|---|---|",
-            *(f"| {r['dtype']} | {r['rows']} | {r['ratio']:.2f} |" for r in backward["table"]),
-            "",
-            "## An order revealed",
-            "",
-            f"{reveal['what']}; median of {reveal['runs']} runs. {_machine(reveal)}.",
-            "Calls that confirm (rows are independent, the order explains other values) are",
-            "counted apart. The peer asks the same function one probe a call.",
-            "",
-            "| arch | calls to find it (2 log2 n = 24) | to confirm | seconds | "
-            "one probe a call: calls | batched is faster by |",
-            "|---|---|---|---|---|---|",
-            *(_revealed(k) for k in reveal["kernels"]),
-            "",
-            "Parity and its generated kernels: [parity.md](parity.md), written by",
-            "`benchmarks/parity.py --page`.",
-            "",
+            *body,
         ]
-    )
+        if image:
+            where = os.path.relpath(image, at.parent)
+            lines += ["", f"![{section.title}]({where})"]
+        bodies += lines
+    return "\n".join([*_head(results, costs), *_summary(summary), *_tested(at), *bodies, ""])
+
+
+def _draw(name: str, result: Result, images: Path) -> Path | None:
+    from workbench.plots import png
+
+    if result.get("measured") is False:
+        return None
+    image = images / f"bench_{name}.png"
+    images.mkdir(parents=True, exist_ok=True)
+    image.write_bytes(png(FIGURES[name](result), scale=1.5))
+    return image
+
+
+def _head(results: Mapping[str, Result], costs: list[tuple[str, float]]) -> list[str]:
+    lines = [
+        "# Benchmarks",
+        "",
+        *prose(
+            """`make bench` measures everything here and writes this page. `make bench
+            ONLY=linear,startup` measures a part and leaves the rest as it is; `make bench QUICK=1`
+            runs all of it in toy sizes and writes to `build/bench-quick` instead. What fails or
+            takes too long is named at the end, with exit code 1; the others are measured all the
+            same. A section is written anew without a run by `python benchmarks/_page.py`."""
+        ),
+        "",
+        *prose(
+            """Times are of one machine that other work may share: read the ratios, each side of
+            which comes from the same run, the candidates in turn. No absolute time here is a
+            promise. All of it is the twin and host code on a CPU; nothing here says how fast a
+            kernel is on an NPU. Each result is in `benchmarks/results/`, with the machine and its
+            load before the run."""
+        ),
+    ]
+    if any(result.get("quick") for result in results.values()):
+        lines += [
+            "",
+            "**Quick run: toy sizes, to see that the chain works. No figure is a measurement.**",
+        ]
+    if costs:
+        total = sum(took for _, took in costs)
+        each = ", ".join(f"{name} {took:.0f} s" for name, took in costs)
+        lines += ["", f"All of this took {total / 60:.1f} minutes: {each}."]
+    return lines
+
+
+def _summary(rows: list[tuple]) -> list[str]:
+    head = ("benchmark", "what", "ours", "peer", "ratio", "Must", "met")
+    return [
+        "",
+        "## Summary",
+        "",
+        *prose(
+            """A ratio above 1 is in favour of ours, unless its cell says of what it is. Of a cell
+            with two figures, both must reach the Must."""
+        ),
+        "",
+        *table(head, rows),
+    ]
+
+
+def _tested(at: Path) -> list[str]:
+    rows = []
+    for what, test in TESTED:
+        file, _, name = test.partition("::")
+        where = os.path.relpath(ROOT / file, at.parent)
+        rows.append((what, f"[`{name or file}`]({where})"))
+    return [
+        "",
+        "What must hold and is no figure is a test of `make test`:",
+        "",
+        *table(("Must", "test"), rows),
+    ]
+
+
+def write(
+    results: Path, at: Path, images: Path, notes: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    found = load(results)
+    text = page(found, images, at, notes)
+    at.parent.mkdir(parents=True, exist_ok=True)
+    at.write_text(text, "utf-8")
+    return found
 
 
 if __name__ == "__main__":
-    results = HERE / "results"
-    text = page(
-        json.loads((results / "rebuild.json").read_text()),
-        json.loads((results / "twin.json").read_text()),
-        json.loads((results / "schedules.json").read_text()),
-        json.loads((results / "backward.json").read_text()),
-        json.loads((results / "reveal.json").read_text()),
-    )
-    PAGE.write_text(text)
-    print(f"wrote {PAGE}")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--images", type=Path, default=IMAGES)
+    options = parser.parse_args()
+    write(options.results, options.page, options.images)
+    print(f"wrote {options.page}", file=sys.stderr)

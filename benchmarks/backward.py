@@ -9,11 +9,10 @@ One thread each, in turn, all gradients. A ratio is the time of "deterministic" 
 from __future__ import annotations
 
 import os
-import statistics
 from typing import Any
 
 import torch
-from _common import arguments, finish, machine, seconds, spread
+from _common import in_turn, ratios, run, spread
 
 import workbench as wb
 from workbench.ops import AscendLMHeadOp
@@ -21,50 +20,39 @@ from workbench.ops import AscendLMHeadOp
 WIDTH = 4096
 
 
-def measure(dtype: torch.dtype, rows: int, vocab: int, runs: int) -> dict[str, Any]:
+def compared(dtype: torch.dtype, rows: int, vocab: int, runs: int) -> dict[str, Any]:
     sample = wb.samples.qwen3(rows=rows, vocab=vocab, dtype=dtype)
     hidden, weight = (t.clone().requires_grad_() for t in (sample.hidden, sample.weight))
     upstream = torch.randn(rows, vocab, generator=torch.Generator().manual_seed(0)).to(dtype)
-    times: dict[str, list[float]] = {}
-    outs = {
-        mode: AscendLMHeadOp(wb.KernelConfig(schedule="weight_stationary"), "twin", backward=mode)(
-            hidden, weight
-        )
-        for mode in ("deterministic", "matmul")
-    }
-    for turn in range(runs + 1):
-        for mode, out in outs.items():
-            took = seconds(
-                lambda out=out: torch.autograd.grad(
-                    out, (hidden, weight), upstream, retain_graph=True
-                )
-            )
-            if turn:  # the first one builds and warms up
-                times.setdefault(mode, []).append(took)
-    pairs = zip(times["deterministic"], times["matmul"], strict=True)
+
+    def gradients(mode: str) -> Any:
+        config = wb.KernelConfig(schedule="weight_stationary")
+        out = AscendLMHeadOp(config, "twin", backward=mode)(hidden, weight)
+        return lambda: torch.autograd.grad(out, (hidden, weight), upstream, retain_graph=True)
+
+    times = in_turn({mode: gradients(mode) for mode in ("deterministic", "matmul")}, runs)
+    spreads = ratios(times["deterministic"], times["matmul"])
     return {
         "dtype": str(dtype).removeprefix("torch."),
         "rows": rows,
-        "ratio": statistics.median(a / b for a, b in pairs),
+        "ratio": spreads["median"],
+        "ratio_spread": spreads,
         "seconds": {mode: spread(values) for mode, values in times.items()},
     }
 
 
-def main() -> None:
-    options = arguments(__doc__)
-    runs = 3 if options.quick else 5
-    vocab = 1000 if options.quick else 8000
+def measure(quick: bool) -> dict[str, Any]:
+    runs, vocab, counts = (3, 200, (2,)) if quick else (5, 8000, (2, 8, 32))
     torch.set_num_threads(1)
     os.environ["WORKBENCH_THREADS"] = "1"  # of the twin
-    where = machine()
     table = [
-        measure(dtype, rows, vocab, runs)
+        compared(dtype, rows, vocab, runs)
         for dtype in (torch.float32, torch.bfloat16)
-        for rows in (2, 8, 32)
+        for rows in counts
     ]
     what = f"backward of the LM head on the twin, rows x {WIDTH} x {vocab}, 1 thread, seconds"
-    finish({"what": what, "machine": where, "runs": runs, "table": table}, options.out)
+    return {"what": what, "runs": runs, "table": table}
 
 
 if __name__ == "__main__":
-    main()
+    run(measure, __doc__)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from _common import arguments, finish, machine
+from _common import run as run_benchmark
 
 import workbench as wb
 from workbench.orders.parity import ParityError, parity
@@ -144,18 +144,19 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def measure(quick: bool) -> dict[str, Any]:
+    return {
+        "what": "parity with library functions, one thread",
+        "runs": DRAWS,
+        "blas": "MKL" if torch.backends.mkl.is_available() else "no MKL",
+        "cases": [run(case) for case in (CASES[:1] if quick else CASES)],
+    }
+
+
 def main() -> None:
     page = "--page" in sys.argv
     sys.argv = [word for word in sys.argv if word != "--page"]
-    options = arguments(__doc__)
-    where = machine()
-    result = {
-        "what": "parity with library functions",
-        "machine": where,
-        "blas": "MKL" if torch.backends.mkl.is_available() else "no MKL",
-        "cases": [run(case) for case in (CASES[:2] if options.quick else CASES)],
-    }
-    finish(result, options.out)
+    result = run_benchmark(measure, __doc__)
     if page:
         text = PAGE.read_text("utf-8")
         head, rest = text.split(BEGIN)

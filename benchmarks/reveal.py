@@ -11,61 +11,53 @@ build in it; the checks before and after are part of both.
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from _common import arguments, finish, machine, spread
+from _common import ratios, run, spread
 
 import workbench as wb
 from workbench.orders.declared import declared_order
 from workbench.orders.reveal import reveal
 
-N = 4096
 
-
-def main() -> None:
-    options = arguments(__doc__)
-    runs, peers = (3, 1) if options.quick else (15, 3)
-    where = machine()
-    kernels = []
-    for arch in ("dav-2201", "dav-3510"):
-        kernel = wb.build("lm_head", wb.KernelConfig(arch=arch), backend="twin")
-        reveal(kernel, 64)  # compiles and loads
-        reports, alone, ratios = [], [], []
-        for run in range(runs):
-            tree = reveal(kernel, N, seed=run)
-            assert tree == declared_order("lm_head", kernel.config, N)
-            reports.append(tree.report)
-            if run < peers:
-                peer = reveal(kernel, N, seed=run, batch_bytes=4 * N)
-                assert peer == tree
-                alone.append(peer.report)
-                ratios.append(peer.report.seconds / tree.report.seconds)
-        kernels.append(
-            {
-                "arch": arch,
-                "height": tree.height,
-                # The most that any choice of pivots took: a bound is claimed for all of them.
-                "probes": max(r.probes for r in reports),
-                "calls": max(r.calls for r in reports),
-                "calls_allowed": int(2 * math.log2(N)),
-                "check_calls": tree.report.check_calls,
-                "seconds": spread([r.seconds for r in reports]),
-                "one_probe_a_call": {
-                    "calls": max(r.calls for r in alone),
-                    "seconds": spread([r.seconds for r in alone]),
-                },
-                "times_faster": spread(ratios),
-            }
-        )
-    finish(
-        {
-            "what": f"seconds to reveal the order of the LM head, n = {N}, fp32, backend twin",
-            "machine": where,
-            "runs": runs,
-            "kernels": kernels,
+def compared(arch: str, n: int, runs: int, peers: int) -> dict[str, Any]:
+    kernel = wb.build("lm_head", wb.KernelConfig(arch=arch), backend="twin")
+    reveal(kernel, 64)  # compiles and loads
+    reports, alone = [], []
+    for turn in range(runs):
+        tree = reveal(kernel, n, seed=turn)
+        assert tree == declared_order("lm_head", kernel.config, n)
+        reports.append(tree.report)
+        if turn < peers:
+            peer = reveal(kernel, n, seed=turn, batch_bytes=4 * n)
+            assert peer == tree
+            alone.append(peer.report)
+    return {
+        "arch": arch,
+        "height": tree.height,
+        # The most that any choice of pivots took: a bound is claimed for all of them.
+        "probes": max(r.probes for r in reports),
+        "calls": max(r.calls for r in reports),
+        "calls_allowed": int(2 * math.log2(n)),
+        "check_calls": tree.report.check_calls,
+        "seconds": spread([r.seconds for r in reports]),
+        "one_probe_a_call": {
+            "calls": max(r.calls for r in alone),
+            "seconds": spread([r.seconds for r in alone]),
         },
-        options.out,
-    )
+        "times_faster": ratios([r.seconds for r in alone], [r.seconds for r in reports[:peers]]),
+    }
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    n, runs, peers = (512, 3, 1) if quick else (4096, 15, 5)
+    return {
+        "what": f"seconds to reveal the order of the LM head, n = {n}, fp32, backend twin",
+        "runs": runs,
+        "n": n,
+        "kernels": [compared(arch, n, runs, peers) for arch in ("dav-2201", "dav-3510")],
+    }
 
 
 if __name__ == "__main__":
-    main()
+    run(measure, __doc__)

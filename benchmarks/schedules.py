@@ -9,64 +9,56 @@ would be as fast).
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from _common import arguments, finish, machine, seconds, spread
+from _common import in_turn, ratios, run, spread
 
 import workbench as wb
 
 ROWS, WIDTH = 59, 4096
 
 
-def measure(dtype: torch.dtype, vocab: int, runs: int) -> dict[str, Any]:
+def compared(dtype: torch.dtype, vocab: int, runs: int) -> dict[str, Any]:
     sample = wb.samples.qwen3(rows=ROWS, vocab=vocab, dtype=dtype)
     hidden, weight = sample.hidden, sample.weight
     kernels = {
         name: wb.build("lm_head", wb.KernelConfig(schedule=name), backend="twin")
         for name in ("output", "weight_stationary")
     }
-    runners: dict[str, Callable[[], Any]] = {
+    candidates: dict[str, Callable[[], Any]] = {
         "output": lambda: kernels["output"](hidden, weight, threads=1),
         "weight_stationary": lambda: kernels["weight_stationary"](hidden, weight, threads=1),
         "torch.mv": lambda: [torch.mv(weight, row) for row in hidden],
         "F.linear": lambda: torch.nn.functional.linear(hidden, weight),
     }
-    times: dict[str, list[float]] = {name: [] for name in runners}
-    for turn in range(runs + 1):
-        for name, run in runners.items():
-            took = seconds(run)
-            if turn:  # the first one warms up
-                times[name].append(took)
+    times = in_turn(candidates, runs)
     read = {}
     for name, kernel in kernels.items():
         kernel(hidden, weight, threads=1, counters=True)
         read[name] = kernel.last.counters["gm_to_ub_bytes"] / (ROWS * vocab)
-    ours = times["weight_stationary"]
+    spreads = {
+        name: ratios(times[name], times["weight_stationary"])
+        for name in ("output", "torch.mv", "F.linear")
+    }
     return {
         "dtype": str(dtype).removeprefix("torch."),
         "bytes_per_logit": read,
-        "ratio": {
-            name: statistics.median(b / a for b, a in zip(times[name], ours, strict=True))
-            for name in ("output", "torch.mv", "F.linear")
-        },
+        "ratio": {name: found["median"] for name, found in spreads.items()},
+        "ratio_spread": spreads,
         "seconds": {name: spread(values) for name, values in times.items()},
     }
 
 
-def main() -> None:
-    options = arguments(__doc__)
-    runs = 3 if options.quick else 9
-    vocab = 512 if options.quick else 2048
+def measure(quick: bool) -> dict[str, Any]:
+    runs, vocab = (3, 64) if quick else (9, 2048)
     torch.set_num_threads(1)
-    where = machine()
     dtypes = (torch.float32, torch.bfloat16, torch.float16)
-    table = [measure(dtype, vocab, runs) for dtype in dtypes]
+    table = [compared(dtype, vocab, runs) for dtype in dtypes]
     what = f"LM head on the twin, {ROWS} x {WIDTH} x {vocab}, 1 thread, seconds and bytes from GM"
-    finish({"what": what, "machine": where, "runs": runs, "table": table}, options.out)
+    return {"what": what, "runs": runs, "table": table}
 
 
 if __name__ == "__main__":
-    main()
+    run(measure, __doc__)

@@ -12,14 +12,12 @@ import pytest
 import yaml
 
 from workbench import cli
-from workbench.commands.report import report
 from workbench.errors import InputError
 from workbench.report.claims import declared, read
 from workbench.report.parameters import distribute, find, from_file
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "docs" / "ci" / "github-actions.yml"
-cli.cli.add_command(report)
 
 
 def steps(text: str) -> list[dict]:

@@ -59,6 +59,7 @@ def test_a_gate_that_cries_wolf_fails_the_command(run, monkeypatch):
         (["--seed", "-1"], "seed -1"),
         (["--arch", "wolf"], "wolf"),
         (["--rows", "0"], "rows"),
+        (["--markdown", "--json"], "give one"),
         (["--tile", "63"], "tile_length=63"),
         (["--sample", "smollm2", "--hidden", "64"], "--hidden"),
         (["--sample", "smollm2", "--rows", "100000"], "hidden states"),
@@ -66,4 +67,6 @@ def test_a_gate_that_cries_wolf_fails_the_command(run, monkeypatch):
 )
 def test_wrong_usage(run, args, match):
     code, out, err = run(*args)
+    if "--json" in args:
+        out, err = "", out["error"]["message"]
     assert code == 2 and match in err and not out

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from workbench import cli
 from workbench.build.config import KernelConfig
 from workbench.orders.declared import declared_order
+from workbench.orders.standard import sequential_order
 from workbench.orders.tree import ReductionTree
 
 MODULE = """
+import math
 import numpy as np
 def rows(terms):
     return np.cumsum(terms, axis=1)[:, -1]
+def fsum(terms):
+    return np.array([math.fsum(row) for row in terms], np.float32)
 def last(terms):
     out = rows(terms)
     out[-1] = np.cumsum(terms[-1, ::-1])[-1]
@@ -20,6 +24,8 @@ def last(terms):
 def by_sign(terms):
     back = np.cumsum(terms[:, ::-1], axis=1)[:, -1]
     return np.where((terms > 0).all(1), back, rows(terms))
+def quotes(terms):
+    raise ValueError("rows=3 is the user's own")
 def mean(terms):
     return terms.mean(1)
 """
@@ -83,12 +89,35 @@ def test_a_library_function_and_its_arithmetic(run):
     assert sorted(found["arithmetic_probes"]) and found["backend"] is None
 
 
-def test_a_callable_of_the_current_folder_any_depth(run):
-    """A tree 2,999 levels deep, which Python's JSON encoder does not nest."""
+def from_parents(parents, leaves):
+    """As docs/orders.md writes it."""
+    parents = np.array(parents, int)
+    children = np.argsort(parents[:-1], kind="stable")
+    counts = np.bincount(parents[:-1] - leaves, minlength=len(parents) - leaves)
+    return ReductionTree.from_arrays(children, np.append(0, np.cumsum(counts)), leaves)
+
+
+def test_a_callable_of_the_current_folder(run):
     code, found, _ = run("revealed_here:rows", "--n", "60", "--array", "numpy", "--json")
     assert code == 0 and found["height"] == 59
-    code = cli.main(["reveal", "revealed_here:rows", "--n", "3000", "--json"])
-    assert code == 0
+    wanted = sequential_order(60)
+    assert ReductionTree.from_nested(found["tree"]) == wanted == from_parents(found["parents"], 60)
+
+
+@pytest.mark.parametrize("n", [901, 902, 5000])
+def test_a_tree_of_any_depth_is_read_back(run, n):
+    """Python's json does not read 1,000 lists inside each other; `parents` is flat."""
+    code, found, _ = run("revealed_here:rows", "--n", n, "--array", "numpy", "--json")
+    assert code == 0 and found["leaves"] == n and found["height"] == n - 1
+    assert from_parents(found["parents"], n).hash == found["hash"] == sequential_order(n).hash
+    assert (found["tree"] is None) == (n - 1 > 900)
+
+
+def test_few_terms_and_fused_nodes_have_parents_too(run):
+    for name, n in (("numpy.sum", 0), ("numpy.sum", 1), ("revealed_here:fsum", 40)):
+        code, found, _ = run(name, "--n", n, "--json")
+        assert code == 0 and len(found["parents"]) == n + (n > 1)
+        assert from_parents(found["parents"], n).hash == found["hash"]
 
 
 def test_all_outputs_of_a_call(run):
@@ -116,11 +145,15 @@ def test_what_is_no_sum_is_exit_1(run):
     assert code == 1 and "no mean" in err
     code, _, err = run("revealed_here:last", "--n", "40")
     assert code == 1 and "rows are not independent" in err
+    assert "--rows N --row r asks" in err and "rows=" not in err
+    code, _, err = run("revealed_here:quotes", "--n", "40")
+    assert code == 1 and "rows=3 is the user's own" in err
 
 
 def test_an_order_that_explains_no_ordinary_sum(run):
     code, _, err = run("revealed_here:by_sign", "--n", "9")
     assert code == 1 and "does not explain ordinary sums" in err
+    assert "Ask with --unexplained for the order" in err and "unexplained=" not in err
     code, out, _ = run("revealed_here:by_sign", "--n", "9", "--unexplained")
     assert code == 0 and "not plain sums" in out
 
@@ -133,7 +166,10 @@ def test_an_order_that_explains_no_ordinary_sum(run):
         (("torch.prod", "--n", "4"), "is unknown"),
         (("torch.mv", "--n", "4", "-D", "A=1"), "belong to a kernel"),
         (("torch.mv", "--n", "4", "--arch", "dav-2201"), "belong to a kernel"),
+        (("torch.mvv", "--n", "4"), "batch_invariant_logp, torch.sum"),
+        (("torch.mvv", "--n", "4"), "and module:callable"),
         (("torch.mv", "--n", "4", "--rows", "2", "--row", "2"), "wanted 0 to 1"),
+        (("torch.mv", "--n", "4", "--row", "5"), "--row 5 of 1 rows; wanted 0 to 0. --rows 6"),
         (("torch.mv", "--n", "4", "--all", "--row", "0", "--arithmetic"), "drop --row"),
         (("lm_head", "--n", "4", "-D", "TILE=3"), "no constant tile"),
         (("lm_head", "--n", "4", "--arch", "dav-1"), "dav-1"),

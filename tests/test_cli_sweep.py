@@ -10,6 +10,7 @@ from workbench import cli
 from workbench.commands.sweep import SAMPLES, sweep
 from workbench.samples import DISTRIBUTIONS
 from workbench.sweep import runner
+from workbench.sweep.outputs import OUTPUTS
 from workbench.sweep.record import Record
 from workbench.sweep.space import OPS
 
@@ -35,6 +36,8 @@ def test_json_then_resume(run, tmp_path, monkeypatch):
     assert code == 0 and found["failed"] == 0 and found["refused"] == 2 and found["kept"] == 0
     assert found["store"] == str(store) and len(found["runs"]) == found["total"] == 6
     assert [len(c["configs"]) for c in found["classes"]] == [2, 2]
+    assert found["passed"] is True and found["backend"] == "twin"
+    assert found["space"]["tiles"] == [64, 100, 128] and found["space"]["op"] == "lm_head"
     (advice,) = found["recommendations"]
     assert advice["choice"]["config"]["tile_length"] in (64, 128) and advice["reason"]
     row = found["runs"][0]
@@ -55,6 +58,46 @@ def test_text_and_the_bits_to_keep(run, tmp_path):
     assert code == 0
     assert "6 runs" in out and "every bit is that of the configuration to keep" in out
     assert "2 of other bits" in out  # tile 128
+
+
+def test_a_schedule_has_one_word(run, tmp_path):
+    """In the text and everywhere in the JSON, given as a word or as a number."""
+    words = {"output", "weight_stationary"}
+    args = ("--tile", "64", "--max-blocks", "1", "--store", tmp_path / "r", *SMALL)
+    for given in ("output,weight_stationary", "0,1"):
+        code, out, _ = run(*args, "--resume", "--schedule", given, "--json")
+        found = json.loads(out)
+        assert code == 0 and {r["config.schedule"] for r in found["runs"]} == words
+        assert {c["schedule"] for one in found["classes"] for c in one["configs"]} == words
+        assert found["recommendations"][0]["choice"]["config"]["schedule"] in words
+        assert set(found["space"]["schedules"]) == words
+        assert found["runs"][0]["config.tile_length"] == 64  # a number without a word stays one
+    code, out, _ = run(*args, "--resume", "--schedule", "0,1")
+    assert all(word in out for word in words)
+
+
+def test_outputs_by_the_host_kernel(run, tmp_path):
+    args = ("--tile", "64", "--max-blocks", "1", "--store", tmp_path / "r", "--json", *SMALL)
+    code, out, _ = run(*args, "--outputs", "host")
+    (row,) = json.loads(out)["runs"]
+    assert code == 0 and row["provenance.outputs"] == "host"
+    assert "compared with the twin" in row["provenance.outputs_by"]
+    code, out, _ = run(*args, "--resume")
+    (row,) = json.loads(out)["runs"]
+    assert code == 0 and row["provenance.outputs"] == "" and row["id"] == 2
+
+
+def test_what_is_not_invariant_has_not_passed(run, tmp_path, monkeypatch):
+    real = runner.measure
+
+    def measure(task):
+        found = real(task)
+        return found | {"invariance": found["invariance"] | {"passed": False}}
+
+    monkeypatch.setattr(runner, "measure", measure)
+    code, out, _ = run("--tile", "64", "--store", tmp_path / "r", "--json", *SMALL)
+    found = json.loads(out)
+    assert code == 1 and found["passed"] is False and found["failed"] == 0
 
 
 def test_other_constants_and_inputs(run, tmp_path):
@@ -101,6 +144,7 @@ def test_a_failed_run_is_exit_code_1(run, tmp_path, monkeypatch):
         (("--same-bits-as", "4096", "--tile", "100", "--store", "r"), 2, "NAME=VALUE"),
         (("--same-bits-as", "tile_length=64", "--tile", "100", "--store", "r"), 2, "not in the sp"),
         (("--same-bits-as", "leaf_length=6", "--store", "r"), 2, "no constant leaf_length"),
+        (("--same-bits-as", "tile_length=100", "--tile", "64,100", "--store", "r"), 2, "be built"),
     ],
 )
 def test_wrong_usage(run, args, code, words, tmp_path, monkeypatch):
@@ -111,7 +155,49 @@ def test_wrong_usage(run, args, code, words, tmp_path, monkeypatch):
         assert not (tmp_path / "r").exists()  # nothing was begun
 
 
+def test_a_file_that_is_no_record_is_wrong_usage(run, tmp_path):
+    # 1 would say that a kernel failed its check.
+    store = tmp_path / "r"
+    store.write_text("a diary")
+    code, _, err = run("--tile", "64", "--store", store, *SMALL)
+    assert code == 2 and "no SQLite file" in err and store.read_text() == "a diary"
+
+
+def test_an_interrupted_sweep_says_how_to_go_on(run, tmp_path, monkeypatch):
+    real, said = runner.measure, []
+
+    def measure(task):
+        if task.config.tile_length == 128:
+            raise KeyboardInterrupt
+        return real(task)
+
+    monkeypatch.setattr(runner, "measure", measure)
+    monkeypatch.setitem(sweep.callback.__globals__, "progress", said.append)
+    code, _, err = run("--tile", "64,128", "--store", tmp_path / "r", *SMALL)
+    assert code == 130 and "interrupted" in err
+    assert "1 runs are in" in said[-1] and "--resume" in said[-1]
+    with Record(tmp_path / "r", readonly=True) as record:
+        assert len(record) == 1
+
+
+def test_the_table_of_a_large_sweep_fits_a_terminal(run, tmp_path):
+    code, out, _ = run(
+        *("--tile", "64,100,1024", "--schedule", "output,weight_stationary"),
+        *("--max-blocks", "1,40", "--arch", "dav-2201,dav-3510", "--store", tmp_path / "r"),
+        *("--rows", 2, "--vocab", 8, "--workers", 0, "--timing", 1),
+    )
+    table = [line for line in out.splitlines() if line.startswith("  dav-")]
+    assert code == 0 and len(table) == 24 and max(map(len, table)) <= 100
+    assert "no Ascend hardware" in out and "inputs smollm2: 2 of 160 rows" in out
+    assert "of a simulation" in out and "16 of 16 kept every bit" in out
+    assert "2 refused: tile_length=100" in out
+    # Each recommendation says of what architecture it is.
+    for arch in ("dav-2201", "dav-3510"):
+        assert f"\n{arch}, fp32: max_blocks " in out
+
+
 def test_lists_that_are_written_twice_agree():
     # In the command's own words, so that --help imports no torch.
-    choices = {p.name: p.type for p in sweep.params}["op"]
-    assert tuple(choices.choices) == OPS and ("smollm2", *DISTRIBUTIONS) == SAMPLES
+    types = {p.name: p.type for p in sweep.params}
+    assert tuple(types["op"].choices) == OPS and tuple(types["outputs"].choices) == OUTPUTS
+    assert ("smollm2", *DISTRIBUTIONS) == SAMPLES

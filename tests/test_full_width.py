@@ -22,6 +22,8 @@ import workbench as wb
 from workbench.numerics.bits import compare_bits
 from workbench.numerics.contract import contract
 from workbench.ops import AscendBatchInvariantLogpOp, AscendLinearLogpOp, NativeLMHeadOp
+from workbench.orders.linear import linear
+from workbench.orders.logp import logp
 
 pytestmark = [pytest.mark.slow, pytest.mark.serial]
 
@@ -206,6 +208,23 @@ def test_time_and_memory_of_a_call(sample, head, canonical, record_property):
     record_property("MiB above inputs", round(growth / MIB))
     assert outputs / 2 < growth <= outputs + ALLOWANCE  # the output at least: the peak is seen
     assert compare_bits(canonical, again).equal
+
+
+@needs_peak
+def test_the_host_kernels(sample, head, canonical, target, log_probs, record_property):
+    """The bits of both operators on the twin, within inputs, outputs and 64 MiB."""
+    got, seconds, growth = measured(lambda: linear(sample.hidden, sample.weight, head))
+    outputs = got.numel() * got.element_size()
+    print(f"on the host: {seconds:.1f} s, {growth / MIB:.0f} MiB above its inputs")
+    record_property("seconds", round(seconds, 1))
+    record_property("MiB above inputs", round(growth / MIB))
+    assert outputs / 2 < growth <= outputs + ALLOWANCE  # the output at least: the peak is seen
+    assert compare_bits(canonical, got).equal
+    for one, want in zip(logp(got, target), log_probs, strict=True):
+        assert compare_bits(want, one).equal
+    # Control: another order is seen.
+    other = linear(sample.hidden, sample.weight[:1000], head.config.replace(tile_length=1024))
+    assert not compare_bits(canonical[:, :1000].contiguous(), other).equal
 
 
 def test_short_and_primary_representative_cases(sample, head, canonical):

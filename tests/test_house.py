@@ -94,7 +94,7 @@ BASE = ("errors", "_result", "evidence", "paths", "_npu_guard", "_callable", "__
 RANKS = {
     **dict.fromkeys(BASE, 0),
     "build": 1,
-    "ops": 2,
+    **dict.fromkeys(["ops", "magic"], 2),
     "orders": 3,
     "numerics": 4,
     "samples": 5,

@@ -43,12 +43,22 @@ def run(code: str, path: Path | None = None, **environment: str) -> subprocess.C
     )
 
 
-def test_importing_workbench_is_light():
-    done = run(
-        "import sys, workbench; from workbench import cli\n"
-        "print([m for m in ('torch', 'matplotlib', 'pandas', 'IPython') if m in sys.modules])"
-    )
-    assert done.stdout.strip() == "[]", done.stderr
+# What takes long to import, and what the first cell of a notebook does not need.
+HEAVY = ("torch", "numpy", "scipy", "pandas", "matplotlib", "IPython", "ipywidgets", "sqlite3",
+         "tqdm", "dask", "optuna", "safetensors", "multiprocessing", "pybind11")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        ("import workbench; from workbench import cli", []),
+        ("import workbench, workbench.build, workbench.sweep", []),
+        ("import workbench.orders.tree", ["numpy"]),  # the control: an import is seen
+    ],
+)
+def test_importing_workbench_is_light(code, heavy):
+    done = run(f"import sys; {code}\nprint([m for m in {HEAVY} if m in sys.modules])")
+    assert done.stdout.strip() == repr(heavy), done.stderr
 
 
 def test_workbench_before_torch_keeps_torch_importable(broken_torch_npu):

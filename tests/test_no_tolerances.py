@@ -114,7 +114,9 @@ def test_no_notebook_has_a_tolerance():
 
 
 def _plain(cell: str) -> str:
-    """A cell without the lines that only IPython reads."""
+    """A cell without the lines that only IPython reads; the body of a cell magic is not Python."""
+    if cell.lstrip().startswith("%%"):
+        return "pass"
     return "\n".join(
         "pass" if line.lstrip()[:1] in ("%", "!") else line for line in cell.split("\n")
     )

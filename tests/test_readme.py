@@ -6,10 +6,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from workbench.cli import cli
+from workbench.cli import cli, main
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -41,6 +42,20 @@ def test_each_command_exists_with_its_options(line: str) -> None:
     known = {option for p in command.params for option in p.opts}
     assert {w for w in words if w.startswith("-")} <= known
     assert CliRunner().invoke(cli, [*words[1:2], "--help"]).exit_code == 0
+
+
+def test_the_program_that_is_run_is_there_and_runs(tmp_path: Path) -> None:
+    line = next(x for x in _block("bash", "workbench doctor").split("\n") if " run " in x)
+    command, _, args = line.split("#")[0].partition(" -- ")
+    words, (n, a) = command.split(), args.split()
+    x, y = (np.linspace(-1, k, int(n), dtype=np.float32) for k in (1, 2))
+    x.tofile(tmp_path / "x.bin")
+    y.tofile(tmp_path / "y.bin")
+    program = str(ROOT / words[2])
+    given = ["run", program, *words[3:], "--cwd", str(tmp_path), "--", n, a]
+    assert main(given) == 0
+    z = np.fromfile(tmp_path / "z.bin", np.float32)
+    assert z.tobytes() == np.maximum(np.float32(a) * x + y, np.float32(0)).tobytes()
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

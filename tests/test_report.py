@@ -16,12 +16,10 @@ import pytest
 
 from tests.report_kit import notebook
 from workbench import cli, paths
-from workbench.commands.report import report as command
 from workbench.errors import InputError, MissingError
 from workbench.report import run_report
 
 ROOT = Path(__file__).resolve().parent.parent
-cli.cli.add_command(command)
 
 
 FIGURE = """
@@ -236,8 +234,6 @@ def test_wrong_input(tmp_path, monkeypatch):
 LINE = """
 import sys
 from workbench import cli
-from workbench.commands.report import report
-cli.cli.add_command(report)
 sys.exit(cli.main(sys.argv[1:]))
 """
 

@@ -54,10 +54,15 @@ _LAZY = {
     "ops": ("workbench.ops", ""),
     "plots": ("workbench.plots", ""),
     "panel": ("workbench.widgets", "panel"),
+    "explore": ("workbench.widgets.explore", "explore"),
+    "tree_view": ("workbench.widgets.views", "tree_view"),
+    "heatmap_view": ("workbench.widgets.views", "heatmap_view"),
+    "drift_view": ("workbench.widgets.views", "drift_view"),
     "tolerance_panel": ("workbench.widgets.tolerance", "tolerance_panel"),
     "WorkbenchError": ("workbench.errors", "WorkbenchError"),
     "BuildError": ("workbench.errors", "BuildError"),
     "CacheError": ("workbench.errors", "CacheError"),
+    "Cancelled": ("workbench.errors", "Cancelled"),
     "ConfigError": ("workbench.errors", "ConfigError"),
     "InputError": ("workbench.errors", "InputError"),
     "MissingError": ("workbench.errors", "MissingError"),
@@ -72,6 +77,7 @@ if TYPE_CHECKING:
     from workbench.errors import (
         BuildError,
         CacheError,
+        Cancelled,
         ConfigError,
         InputError,
         MissingError,
@@ -96,8 +102,10 @@ if TYPE_CHECKING:
     from workbench.orders.reveal.rows import row_orders
     from workbench.orders.synthesise import SynthesisError, synthesise
     from workbench.sweep.record import Record
+    from workbench.widgets.explore import explore
     from workbench.widgets.panel import panel
     from workbench.widgets.tolerance import tolerance_panel
+    from workbench.widgets.views import drift_view, heatmap_view, tree_view
 
 
 def __getattr__(name: str) -> Any:
@@ -109,6 +117,17 @@ def __getattr__(name: str) -> Any:
     value = getattr(found, attribute) if attribute else found
     globals()[name] = value
     return value
+
+
+# Not in `_LAZY`: `from workbench import *` must not load IPython.
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext workbench`: registers `%%ascendc` (workbench/magic.py)."""
+    importlib.import_module("workbench.magic").load_ipython_extension(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext workbench`."""
+    importlib.import_module("workbench.magic").unload_ipython_extension(shell)
 
 
 def __dir__() -> list[str]:

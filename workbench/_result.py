@@ -12,7 +12,7 @@ from typing import Any
 
 
 class JsonText(str):
-    """JSON that is written already, for what Python's encoder cannot nest: a tree 4,000 deep."""
+    """JSON that is written already, for what Python's encoder cannot nest: a tree 900 deep."""
 
 
 def json_text(value: Any) -> str:
@@ -73,6 +73,36 @@ def html_table(rows: list[dict[str, Any]], caption: str = "") -> str:
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def text_table(rows: list[dict[str, Any]], indent: str = "  ") -> str:
+    """`rows` (all with the same keys) in columns: numbers to the right, words to the left.
+
+    Example:
+        >>> print(text_table([{"tile": 64, "class": "A"}, {"tile": 1024, "class": None}], ""))
+        tile  class
+          64  A
+        1024  -
+    """
+    if not rows:
+        return f"{indent}nothing to show"
+    columns = []
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        cells = [name, *("-" if v in (None, "") else _cell(v) for v in values)]
+        number = all(_numeric(v) for v in values)
+        width = max(map(len, cells))
+        columns.append([cell.rjust(width) if number else cell.ljust(width) for cell in cells])
+    lines = ("  ".join(cells) for cells in zip(*columns, strict=True))
+    return "\n".join(f"{indent}{line}".rstrip() for line in lines)
+
+
+def _numeric(value: Any) -> bool:
+    try:
+        float(value or 0)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
@@ -103,7 +133,8 @@ class Result:
     def __str__(self) -> str:
         lines = [self.title()]
         for row in self.rows():
-            lines.append("  " + "  ".join(f"{k}={_cell(v)}" for k, v in row.items()))
+            cells = ((k, _cell(v)) for k, v in row.items())
+            lines.append("  " + "  ".join(f"{k}={text}" for k, text in cells if text))
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -41,6 +41,7 @@ from .commands.check import check
 from .commands.classes import classes
 from .commands.invariance import invariance
 from .commands.mutations import mutations
+from .commands.report import report
 from .commands.reveal import reveal
 from .commands.sweep import sweep
 from .commands.tolerance import tolerance
@@ -304,39 +305,6 @@ def probe(
 
 @cli.command()
 @click.option(
-    "--out", default="report", show_default=True, metavar="DIR", help="Folder of the report."
-)
-@click.option(
-    "--notebook", "notebooks", multiple=True, metavar="NAME|FILE", help="Only this one; repeatable."
-)
-@click.option(
-    "-p",
-    "parameters",
-    multiple=True,
-    metavar="K=V",
-    help="Value for the notebooks' parameters cell.",
-)
-@click.option(
-    "--timeout",
-    type=click.IntRange(min=1),
-    default=600,
-    show_default=True,
-    help="Seconds a cell may take.",
-)
-@json_option
-def report(
-    out: str, notebooks: tuple[str, ...], parameters: tuple[str, ...], timeout: int
-) -> Outcome:
-    """Execute every notebook headless and write DIR/index.html."""
-    from .report import run_report
-
-    values = {k: literal(v) for k, v in parse_pairs(parameters, "-p").items()}
-    found = run_report(out, notebooks or None, values, timeout, progress)
-    return Outcome(found, str(found), OK if found.passed else FAILED)
-
-
-@cli.command()
-@click.option(
     "--dir", "folder", metavar="DIR", help="Where to work: the notebooks are copied there."
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="Port to listen on.")
@@ -355,7 +323,7 @@ def lab(folder: str | None, port: int | None, no_browser: bool, dry_run: bool) -
     return Outcome(found, str(found), FAILED if found.exit_code else OK)
 
 
-for _command in (reveal, classes, check, invariance, tolerance, mutations, sweep):
+for _command in (reveal, classes, check, invariance, tolerance, mutations, sweep, report):
     cli.add_command(_command)
 
 

@@ -14,9 +14,9 @@
 namespace order {
 namespace {
 
-constexpr long kMostRows = 256;            // of hidden at a time: a repeat of them is 64 KiB
-constexpr long kMostBytes = 16L << 20;     // of hidden in fp32 at a time
-constexpr long kBlocks = 4;                // of kLanes rows of weight that a thread takes at once
+constexpr long kMostRows = 256;         // of hidden at a time: a repeat of them is 64 KiB
+constexpr long kMostBytes = 16L << 20;  // of hidden in fp32 at a time
+constexpr long kTaken = 4;  // blocks of kLanes rows of weight that a thread takes at once
 constexpr double kProductsOfThread = 1e6;  // fewer are not worth starting one
 
 // hidden in the layout of `Rows`, widened.
@@ -27,12 +27,19 @@ void lay_out(const Call &call, const Rows &rows, float *to) {
     for (long n = 0; n < rows.count; ++n) {
         const auto *from = hidden + (rows.first + n) * call.width;
         for (long r = 0; r < repeats; ++r) {
-            const long at = rows.by_terms ? n * repeats + r : r * rows.count + n;
-            float *x = to + at * kRepeat;
+            float x[kRepeat] = {};
             const long there = std::min<long>(kRepeat, call.width - r * kRepeat);
-            for (long k = 0; k < kRepeat; ++k) {
-                const float value = k < there ? In::hidden(from[r * kRepeat + k]) : 0.0f;
-                x[rows.by_terms ? place<In>(int(k)) : k] = value;
+            for (long k = 0; k < there; ++k) {
+                x[k] = In::hidden(from[r * kRepeat + k]);
+            }
+            if (rows.lanes == Lanes::kFours) {
+                spread<In>(x, n, rows.count, to + r * rows.count * kSpread);
+                continue;
+            }
+            const bool terms = rows.lanes == Lanes::kTerms;
+            float *at = to + (terms ? n * repeats + r : r * rows.count + n) * kRepeat;
+            for (int k = 0; k < kRepeat; ++k) {
+                at[terms ? place<In>(k) : k] = x[k];
             }
         }
     }
@@ -45,8 +52,8 @@ void on_threads(const Call &call, const Rows &rows, std::vector<Work<In>> *works
     std::atomic<long> next{0};
     const auto share = [&](Work<In> *work) {
         const Environment environment;
-        for (long block; (block = next.fetch_add(kBlocks)) < blocks;) {
-            for (long b = block; b < std::min(block + kBlocks, blocks); ++b) {
+        for (long block; (block = next.fetch_add(kTaken)) < blocks;) {
+            for (long b = block; b < std::min(block + kTaken, blocks); ++b) {
                 work->outputs(rows, b * kLanes);
             }
         }
@@ -73,6 +80,18 @@ bool folds(const Call &call) {
            (call.last == 3 && tail > kRepeat);
 }
 
+// The fastest way for so many rows of hidden that takes no more memory than it may.
+template <typename In>
+Lanes lanes_for(const Call &call, long rows, long padded) {
+    if (rows > std::max(kTermRows, kFourRows<In>) || folds(call)) {
+        return Lanes::kRows;
+    }
+    if (rows <= kTermRows) {
+        return Lanes::kTerms;
+    }
+    return rows * padded * kSpread / kRepeat <= kMostBytes / 4 ? Lanes::kFours : Lanes::kRows;
+}
+
 template <typename In>
 void linear(const Call &call) {
     const long padded = (call.width + kRepeat - 1) / kRepeat * kRepeat;
@@ -81,10 +100,13 @@ void linear(const Call &call) {
     const long parts = (call.rows + most - 1) / most;
     const double products = double(call.rows) * double(call.width) * double(call.vocab);
     const long blocks = (call.vocab + kLanes - 1) / kLanes;
-    long threads = std::min<long>(call.threads, (blocks + kBlocks - 1) / kBlocks);
+    long threads = std::min<long>(call.threads, (blocks + kTaken - 1) / kTaken);
     threads = std::max<long>(std::min<long>(threads, long(products / kProductsOfThread)), 1);
 
-    std::vector<float> x(static_cast<size_t>(most * padded));
+    const bool few = lanes_for<In>(call, most, padded) == Lanes::kFours;
+    const long floats = most * padded * (few ? kSpread / kRepeat : 1);
+    std::vector<float> memory(static_cast<size_t>(floats + kAlignment));
+    float *const x = aligned(&memory);
     std::vector<Work<In>> works;
     works.reserve(size_t(threads));
     for (long i = 0; i < threads; ++i) {
@@ -92,10 +114,10 @@ void linear(const Call &call) {
     }
     for (long part = 0; part < parts; ++part) {  // of nearly equal size
         const long first = call.rows * part / parts, end = call.rows * (part + 1) / parts;
-        const Rows rows{x.data(), first, end - first, end - first <= 2 && !folds(call)};
+        const Rows rows{x, first, end - first, lanes_for<In>(call, end - first, padded)};
         {
             const Environment environment;
-            lay_out<In>(call, rows, x.data());
+            lay_out<In>(call, rows, x);
         }
         on_threads(call, rows, &works);
     }

@@ -40,6 +40,15 @@ ORDER_INLINE void pin(V &v) {
     }
 }
 
+// A function in which products that are added may be fused. Only products that are exact meet a sum
+// there, so it rounds the same number once and has the same bits. Clang is told in
+// `sum_of_products`.
+#if defined(__GNUC__) && !defined(__clang__)
+#define ORDER_FUSES __attribute__((optimize("fp-contract=fast")))
+#else
+#define ORDER_FUSES
+#endif
+
 constexpr int kRepeat = 64;  // fp32 of one vector instruction of the device
 
 template <int N>
@@ -81,9 +90,10 @@ ORDER_INLINE V shuffle(V a, V b) {
 
 // How inputs are read. kPairs: a 32-bit word of weight holds two neighbours, the first in its low
 // half; `low` and `high` make them fp32. kScale: what a sum of products has to be multiplied by.
+// kExact: every product is exact in fp32, wherever it lies.
 struct Fp32 {
     using Element = float;
-    static constexpr bool kPairs = false, kHasCareful = false;
+    static constexpr bool kPairs = false, kHasCareful = false, kExact = false;
     static constexpr float kScale = 1.0f;
     static float hidden(float e) { return e; }
     static float bias(float e) { return e; }
@@ -95,9 +105,10 @@ inline float float_of(uint32_t bits) {
     return f;
 }
 
+// Products are exact but for those below 2^-126 and above the largest number.
 struct Bf16 {
     using Element = uint16_t;
-    static constexpr bool kPairs = true, kHasCareful = false;
+    static constexpr bool kPairs = true, kHasCareful = false, kExact = false;
     static constexpr float kScale = 1.0f;
     template <typename F, typename U>
     static ORDER_INLINE F low(U w) {
@@ -118,7 +129,7 @@ struct Bf16 {
 // `Careful` reads it.
 struct Fp16Careful {
     using Element = uint16_t;
-    static constexpr bool kPairs = true, kHasCareful = false;
+    static constexpr bool kPairs = true, kHasCareful = false, kExact = true;
     static constexpr float kScale = 0x1p8f;
     template <typename U>
     static ORDER_INLINE U moved(U upper_half) {
@@ -158,6 +169,19 @@ struct Fp16 : Fp16Careful {
         return (F)moved<U>(w);
     }
 };
+
+// a x + b y, each product rounded: the first level of the tree.
+template <typename In, typename V>
+ORDER_INLINE V sum_of_products(V a, V x, V b, V y) {
+    if constexpr (In::kExact) {
+#if defined(__clang__)
+#pragma clang fp contract(fast)
+#endif
+        return a * x + b * y;
+    } else {
+        return a * x + b * y;
+    }
+}
 
 // The largest magnitude among 16-bit numbers, word by word.
 template <typename U>

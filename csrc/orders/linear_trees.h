@@ -200,48 +200,65 @@ constexpr int place(int index) {
     return In::kPairs ? index / (2 * n) * 2 * n + index % 2 * n + index % (2 * n) / 2 : index;
 }
 
+// Rows of weight that share what is loaded of hidden.
+template <typename In>
+constexpr int kShare = kTermLanes<In> == 16 ? 4 : 1;
+
 // A part of a repeat is what `finish` makes its sum of. fp32: lane j is the sum of the j-th eight.
-// 16 bits: an eight or a half of one, group g of those of group g of every vector in turn. For N
-// rows of hidden, `step` floats apart.
+// 16 bits: an eight or a half of one, group g of those of group g of every vector in turn. For
+// kShare rows of weight from `at` on, and N rows of hidden, `step` floats apart.
 template <typename In, int N>
-ORDER_INLINE void part(const typename In::Element *w, const float *x, long step, Terms<In> *out,
-                       Largest<TermsU<In>> *largest) {
+ORDER_INLINE void part(const typename In::Element *const *w, long at, const float *x, long step,
+                       Terms<In> (*out)[N], Largest<TermsU<In>> *largest) {
     using V = Terms<In>;
     constexpr int n = kTermLanes<In>;
     if constexpr (In::kPairs) {
         constexpr int kWords = kRepeat / 2 / n;
-        V pair[N][kWords];
+        V pair[kShare<In>][N][kWords];
         for (int k = 0; k < kWords; ++k) {
-            const auto word = load<TermsU<In>>(w + 2 * n * k);
-            if constexpr (In::kHasCareful) {
-                largest->take(word);
-            }
-            V even = In::template low<V, TermsU<In>>(word);
-            V odd = In::template high<V, TermsU<In>>(word);
-            pin(even);
-            pin(odd);
+            V first[N], second[N];
             for (int i = 0; i < N; ++i) {
-                const float *of = x + i * step + 2 * n * k;
-                pair[i][k] = even * load<V>(of) + odd * load<V>(of + n);
-                pin(pair[i][k]);
+                first[i] = load<V>(x + i * step + 2 * n * k);
+                second[i] = load<V>(x + i * step + 2 * n * k + n);
+                if constexpr (kShare<In> > 1) {
+                    pin(first[i]);
+                    pin(second[i]);
+                }
+            }
+            for (int s = 0; s < kShare<In>; ++s) {
+                const auto word = load<TermsU<In>>(w[s] + at + 2 * n * k);
+                if constexpr (In::kHasCareful) {
+                    largest->take(word);
+                }
+                V even = In::template low<V, TermsU<In>>(word);
+                V odd = In::template high<V, TermsU<In>>(word);
+                pin(even);
+                pin(odd);
+                for (int i = 0; i < N; ++i) {
+                    pair[s][i][k] = sum_of_products<In>(even, first[i], odd, second[i]);
+                    pin(pair[s][i][k]);
+                }
             }
         }
-        for (int i = 0; i < N; ++i) {
-            out[i] = add_lanes(pair[i][0], pair[i][1]);
-            if constexpr (kWords == 4) {
-                out[i] = add_lanes(out[i], add_lanes(pair[i][2], pair[i][3]));
+        for (int s = 0; s < kShare<In>; ++s) {
+            for (int i = 0; i < N; ++i) {
+                V *p = pair[s][i];
+                out[s][i] = add_lanes(p[0], p[1]);
+                if constexpr (kWords == 4) {
+                    out[s][i] = add_lanes(out[s][i], add_lanes(p[2], p[3]));
+                }
+                pin(out[s][i]);
             }
-            pin(out[i]);
         }
     } else {
         (void)largest;
         for (int i = 0; i < N; ++i) {
             V product[8];
             for (int k = 0; k < 8; ++k) {
-                product[k] = load<V>(w + n * k) * load<V>(x + i * step + n * k);
+                product[k] = load<V>(w[0] + at + n * k) * load<V>(x + i * step + n * k);
             }
-            out[i] = sum_of_each(product);
-            pin(out[i]);
+            out[0][i] = sum_of_each(product);
+            pin(out[0][i]);
         }
     }
 }
@@ -254,15 +271,19 @@ ORDER_INLINE bool parts_of(const typename In::Element *const *w, const float *x,
                            Terms<In> (*parts)[4 * kTogether<In>]) {
     Largest<TermsU<In>> largest;
     for (int r = 0; r < kTogether<In>; ++r) {
-        for (int i = 0; i < 4; ++i) {
-            const char *from = reinterpret_cast<const char *>(ahead[i] + r * kRepeat);
-            for (int line = 0; line < kRepeat * int(sizeof(typename In::Element)); line += 64) {
-                __builtin_prefetch(from + line, 0, 2);
+        for (int i = 0; i < 4; i += kShare<In>) {
+            for (int s = 0; s < kShare<In>; ++s) {
+                const char *from = reinterpret_cast<const char *>(ahead[i + s] + r * kRepeat);
+                for (int line = 0; line < kRepeat * int(sizeof(typename In::Element)); line += 64) {
+                    __builtin_prefetch(from + line, 0, 2);
+                }
             }
-            Terms<In> found[N];
-            part<In, N>(w[i] + r * kRepeat, x + r * kRepeat, step, found, &largest);
-            for (int n = 0; n < N; ++n) {
-                parts[n][4 * r + i] = found[n];
+            Terms<In> found[kShare<In>][N];
+            part<In, N>(w + i, r * kRepeat, x + r * kRepeat, step, found, &largest);
+            for (int s = 0; s < kShare<In>; ++s) {
+                for (int n = 0; n < N; ++n) {
+                    parts[n][4 * r + i + s] = found[s][n];
+                }
             }
         }
     }
@@ -299,10 +320,9 @@ ORDER_INLINE Terms<In> finish(const Terms<In> *parts) {
 // hidden: to[n * to_step + repeat * kLanes + row]. What is fetched meanwhile stands some bytes on;
 // near the end of a row it is the beginning of `next`.
 template <typename In, int N>
-__attribute__((noinline)) void sums_by_terms(const typename In::Element *const *row,
-                                             const typename In::Element *const *next,
-                                             const float *x, long step, long repeats, float *to,
-                                             long to_step) {
+ORDER_INLINE void terms(const typename In::Element *const *row,
+                        const typename In::Element *const *next, const float *x, long step,
+                        long repeats, float *to, long to_step) {
     using Element = typename In::Element;
     constexpr long kNow = kTogether<In>, kAhead = 4096 / sizeof(Element);
     const long ahead = repeats * kRepeat < kAhead ? repeats * kRepeat : kAhead;
@@ -331,6 +351,26 @@ __attribute__((noinline)) void sums_by_terms(const typename In::Element *const *
             w[i] += kNow * kRepeat;
         }
         x += kNow * kRepeat;
+    }
+}
+
+template <typename In>
+using SumsByTerms = void(const typename In::Element *const *, const typename In::Element *const *,
+                         const float *, long, long, float *, long);
+template <typename In, int N, typename... A>
+__attribute__((noinline)) void rounding_terms(A... a) {
+    terms<In, N>(a...);
+}
+template <typename In, int N, typename... A>
+__attribute__((noinline)) ORDER_FUSES void fusing_terms(A... a) {
+    terms<In, N>(a...);
+}
+template <typename In, int N>
+constexpr SumsByTerms<In> *sums_by_terms() {
+    if constexpr (In::kExact) {
+        return fusing_terms<In, N>;
+    } else {
+        return rounding_terms<In, N>;
     }
 }
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "linear_trees.h"
+#include "linear_fours.h"
 
 namespace order {
 
@@ -25,12 +25,34 @@ struct Call {
     int32_t saturate, threads;  // overflow saturates in 16-bit outputs
 };
 
+// What a lane is, and with it how hidden is laid out.
+enum class Lanes {
+    kRows,   // of weight: [repeat][row][64]
+    kFours,  // of weight, at several places each: [repeat] as `spread` says
+    kTerms,  // [row][repeat][64] in the places of `place`
+};
+
 // Rows of hidden that are worked on together, widened to fp32, +0 beyond the width.
 struct Rows {
-    const float *x;  // [repeat][row][64], or [row][repeat][64] in the places of `place`
+    const float *x;
     long first, count;
-    bool by_terms;  // the second
+    Lanes lanes;
 };
+
+// The most rows of hidden for which terms are lanes, and for which fours of rows of weight are: as
+// measured on the machine that docs/host-kernels.md names, and there for fewer instructions too.
+constexpr long kTermRows = 2;
+template <typename In>
+constexpr long kFourRows = In::kPairs     ? 8
+                           : kLanes == 16 ? 4
+                                          : 0;
+
+// From one that is aligned for any vector.
+inline float *aligned(std::vector<float> *memory) {
+    const auto address = reinterpret_cast<uintptr_t>(memory->data());
+    return memory->data() + (64 - address / sizeof(float) % 64) % 64;
+}
+constexpr long kAlignment = 64;  // floats more than are used
 
 // A sum of nothing but zeros is +0 whatever the signs of its terms, since the total starts at +0.
 // So neither what masked lanes count as (+0 or nothing) nor how an accumulator starts can change a
@@ -47,14 +69,14 @@ class Work {
             ++levels_;
         }
         stride_ = most_rows * kLanes;
-        const long floats =
-            (levels_ + 2) * stride_ + 4 * kRepeat * kLanes + 2 * kChunk * kLanes + 64;
+        const long floats = (levels_ + 2) * stride_ + 4 * kRepeat * kLanes + 2 * kChunk * kLanes +
+                            kSpreadFloats / kSpread * kParts<In> * kLanes + kAlignment;
         memory_.resize(size_t(floats));
-        total_ =
-            memory_.data() + (64 - (reinterpret_cast<uintptr_t>(memory_.data()) / 4) % 64) % 64;
+        total_ = aligned(&memory_);
         level_ = total_ + stride_;
         packed_ = level_ + (levels_ + 1) * stride_;
         sums_ = packed_ + 4 * kRepeat * kLanes;
+        parts_ = reinterpret_cast<Wide *>(sums_ + 2 * kChunk * kLanes);
         tail_.resize(size_t(kRepeat) * kLanes);
     }
 
@@ -66,7 +88,7 @@ class Work {
             row_[i] = weight + (v + std::min<long>(i, there - 1)) * call_.width;
         }
         next_ = v + 2 * kLanes <= call_.vocab ? kLanes * call_.width : 0;
-        chunk_ = 0;
+        begin_ = chunk_ = 0;
         std::memset(total_, 0, size_t(rows.count * kLanes) * sizeof(float));
         for (long begin = 0; begin < call_.width; begin += call_.tile) {
             tile(rows, begin, std::min<long>(call_.tile, call_.width - begin));
@@ -113,7 +135,17 @@ class Work {
 
     // The sum of one repeat for all rows.
     void one(const Rows &rows, long repeat, const Merge &merge) {
-        if (rows.by_terms) {
+        if (rows.lanes == Lanes::kFours) {
+            if (repeat == chunk_) {
+                by_fours(rows, repeat);
+            }
+            const Wide *part = parts_ + (repeat - begin_) * rows.count * kParts<In>;
+            for (long n = 0; n < rows.count; ++n, part += kParts<In>) {
+                merge.apply(joined<kParts<In>>(part), n * kLanes);
+            }
+            return;
+        }
+        if (rows.lanes == Lanes::kTerms) {
             if (repeat == chunk_) {
                 by_terms(rows, repeat);
             }
@@ -126,7 +158,7 @@ class Work {
             }
         }
         pack_repeat(repeat, packed_);
-        if (rows.by_terms) {
+        if (rows.lanes == Lanes::kTerms) {
             unplaced(rows, repeat);
             all_trees(packed_, plain_, {}, merge, rows.count, &ahead_);
         } else {
@@ -157,13 +189,40 @@ class Work {
         }
         ahead_.lines = 0;
         const Element *row[kLanes];
+        tail(at, row);
+        pack<In>(row, 0, to);
+    }
+
+    // A ragged last repeat with zeros at its end.
+    void tail(long at, const Element **row) {
         std::memset(tail_.data(), 0, tail_.size() * sizeof(Element));
         for (int i = 0; i < kLanes; ++i) {
             Element *copy = tail_.data() + i * kRepeat;
             std::memcpy(copy, row_[i] + at, size_t(call_.width - at) * sizeof(Element));
             row[i] = copy;
         }
-        pack<In>(row, 0, to);
+    }
+
+    // The parts of the repeats from `first` on: of as many as leave hidden in the first cache,
+    // since every kFoursAtOnce fours read it anew, and rows of weight are longer in a row then.
+    void by_fours(const Rows &rows, long first) {
+        const long at = first * kRepeat, whole = call_.width / kRepeat;
+        const float *x = rows.x + first * rows.count * kSpread;
+        const long most = std::max<long>(kSpreadFloats / kSpread / rows.count, 1);
+        begin_ = first;
+        if (first == whole) {
+            const Element *row[kLanes];
+            tail(at, row);
+            parts_by_fours<In>(row, 0, 0, x, rows.count, 1, parts_);
+            chunk_ = first + 1;
+            return;
+        }
+        chunk_ = std::min(whole, first + most);
+        long ahead = std::min<long>(kAhead / sizeof(Element), whole * kRepeat);
+        if (chunk_ * kRepeat + ahead > whole * kRepeat) {  // the beginning of the next rows
+            ahead = next_ ? next_ + ahead - whole * kRepeat : 0;
+        }
+        parts_by_fours<In>(row_, at, ahead, x, rows.count, chunk_ - first, parts_);
     }
 
     // The sums of the repeats from `first` on, as many as are whole and fit the chunk, in
@@ -179,7 +238,7 @@ class Work {
                 row[i] = row_[four + i] + at;
                 next[i] = four + 4 < kLanes ? row_[four + 4 + i] + at : row_[i] + next_;
             }
-            const auto sums = rows.count == 1 ? sums_by_terms<In, 1> : sums_by_terms<In, 2>;
+            auto *const sums = rows.count == 1 ? sums_by_terms<In, 1>() : sums_by_terms<In, 2>();
             sums(row, next, rows.x + at, step, last - first, sums_ + four, kChunk * kLanes);
         }
         chunk_ = last;
@@ -222,14 +281,18 @@ class Work {
         }
     }
 
-    static constexpr long kChunk = 64;  // repeats whose sums wait in `sums_`
+    static constexpr long kChunk = 64;                   // repeats whose sums wait in `sums_`
+    static constexpr long kSpreadFloats = 16 * kSpread;  // of hidden that a chunk of parts takes
+    static constexpr long kAhead = 1024;                 // bytes
+    static_assert(kFourRows<In> * kSpread <= kSpreadFloats);
 
     const Call &call_;
-    long repeats_, stride_ = 0, next_ = 0, chunk_ = 0;
+    long repeats_, stride_ = 0, next_ = 0, begin_ = 0, chunk_ = 0;
     int levels_ = 0;
     std::vector<float> memory_;
     std::vector<Element> tail_;
     float *total_, *level_, *packed_, *sums_;
+    Wide *parts_;
     float plain_[2 * kRepeat];
     const Element *row_[kLanes];
     Ahead ahead_;

@@ -7,6 +7,7 @@
 // accumulator starts can change a bit.
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -189,6 +190,7 @@ void logp(const Call &call) {
     const long most = long(double(call.rows) * double(call.vocab) / kLogitsOfThread);
     const long count = std::min<long>({call.threads, call.rows, most});
     std::vector<std::thread> threads;
+    threads.reserve(size_t(std::max<long>(count, 1)));  // throws, if at all, before one runs
     try {
         for (long i = 1; i < count; ++i) {
             threads.emplace_back(share);
@@ -205,16 +207,24 @@ void logp(const Call &call) {
 }  // namespace
 }  // namespace order
 
-extern "C" __attribute__((visibility("default"))) void order_logp(const void *given) {
+// 0, or 1 where there is no memory.
+extern "C" __attribute__((visibility("default"))) int order_logp(const void *given) {
     const auto &call = *static_cast<const order::Call *>(given);
-    switch (call.in) {
-        case 0:
-            return order::logp<order::InFp32>(call);
-        case 1:
-            return order::logp<order::InBf16>(call);
-        default:
-            return order::logp<order::InFp16>(call);
+    try {
+        switch (call.in) {
+            case 0:
+                order::logp<order::InFp32>(call);
+                break;
+            case 1:
+                order::logp<order::InBf16>(call);
+                break;
+            default:
+                order::logp<order::InFp16>(call);
+        }
+    } catch (const std::bad_alloc &) {
+        return 1;
     }
+    return 0;
 }
 
 // e^x of n numbers that are at most 0, and the logarithms of n numbers: for tests.

@@ -181,7 +181,7 @@ def test_what_vanishes_between_two_steps_is_built_again(record, tmp_path, monkey
     place, name = {
         "object": (steps, "compiled"),
         "module": (builder, "_load"),
-        "published": (cache, "trim"),
+        "published": (cache, "_added"),
     }[step]
     real, times = getattr(place, name), []
 
@@ -371,6 +371,23 @@ def test_the_size_bound_removes_what_was_used_longest_ago(record, tmp_path, monk
     assert cache.trim() > 0
     assert sorted(e.name for e in kit.entries()) == sorted([keys[1], keys[3]])
     assert {n: value(k) for n, k in kernels.items()} == {1: 1, 2: 2, 3: 3}, "loaded ones work on"
+
+
+@pytest.mark.parametrize(("entries", "looks"), [(200, 2), (32, 8), (3, 20)])
+def test_the_bound_holds_though_not_every_entry_looks(tmp_path, monkeypatch, entries, looks):
+    """Twenty entries of a kilobyte into a cache for so many: a look lists the whole cache."""
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("WORKBENCH_CACHE_LIMIT", str(entries * 1024))
+    real, seen = cache._entries, []
+    monkeypatch.setattr(cache, "_entries", lambda folder: seen.append(1) or real(folder))
+    for i in range(20):
+        with cache.workspace() as work:
+            (work / "f").write_bytes(bytes([i]) * 1024)
+            cache.publish(f"k{i:02}", work, ["f"], {})
+        held = sum((e / "f").exists() for e in kit.entries())
+        assert held <= entries and kit.entries()[-1].name == f"k{i:02}"
+    assert held == min(20, entries if entries > 3 else 2), "what is removed is no more than needed"
+    assert len(seen) <= looks, seen
 
 
 def test_a_bound_below_one_variant_still_builds(record, tmp_path, monkeypatch):

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.build import compiler, includes
+from workbench import paths
+from workbench.build import arch, compiler, includes, steps
 from workbench.build.twin import TwinToolchain
 
 HEADED = kit.FILL.replace("= N;", "= VALUE;").replace(
@@ -58,6 +59,41 @@ def test_the_cpu_is_in_the_key(record, tmp_path, monkeypatch):
     assert kit.key_of(path) != before
     for item in TwinToolchain().objects():
         assert "of-another-make" in str(item.key_material())
+
+
+def test_a_change_of_our_headers_is_seen_in_the_same_process(record, tmp_path, monkeypatch):
+    """Keys of what all variants share are remembered for as long as no file of ours changes."""
+    twin = tmp_path / "twin"
+    shutil.copytree(paths.TWIN, twin)
+    monkeypatch.setattr(paths, "TWIN", twin)
+    path = kit.source(tmp_path)
+
+    def keys() -> dict[str, str]:
+        chain, stamp = TwinToolchain(), includes.stamp()
+        made = [*chain.objects(), chain.parsed_headers(arch.load("dav-2201"))]
+        shared = {item.name: steps._key(item, stamp) for item in made}
+        lm_head = kit.key_of(paths.ASCEND / "lm_head_ascend.asc")
+        return {**shared, "lm_head": lm_head, "own": kit.key_of(path)}
+
+    def changed() -> set[str]:
+        new = keys()
+        found = {name for name in new if new[name] != known[name]}
+        known.update(new)
+        return found
+
+    known = keys()
+    variants, parsed = {"lm_head", "own"}, "kernel_operator.h.gch"
+    assert changed() == set()
+    header = twin / "include" / "twin" / "tensor.h"
+    os.utime(header, (1, 1))
+    assert changed() == set(), "what a file says counts, not its time"
+    header.write_text(header.read_text() + "// more\n")
+    seen = changed()
+    assert {*variants, parsed, "copy.o"} <= seen and "arith.o" not in seen, "which has none of it"
+    (twin / "runtime" / "sort.cpp").write_text("// gone\n")
+    assert changed() == {*variants, "sort.o"}
+    (twin / "include" / "cstring").write_text("// in front of the compiler's own\n")
+    assert "reduce.o" in changed()
 
 
 def test_cpu_identity_tells_machines_apart(monkeypatch):

@@ -158,3 +158,27 @@ def test_entries_are_compiled_when_they_are_used(record):
     again = wb.build("lm_head", KernelConfig(tile_length=64), backend="twin", dtypes=["bf16"])
     assert again.info.cached and len(record.compilations) == 3
     assert kit.modules(), "the control: these variants are in the cache"
+
+
+def test_a_gradient_is_compiled_when_it_is_used(record):
+    kernel = wb.build("batch_invariant_logp", KernelConfig(tile_length=64), backend="twin")
+    assert kernel.info.entries == ["batch_invariant_logp_fp32"] and len(record.compilations) == 1
+    x, ids = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
+    _, lse = kernel(x, ids)
+    assert len(record.compilations) == 1
+    assert kernel.grad(x, ids, lse, torch.ones(1), torch.zeros(1)).tolist() == [[0.5, -0.5]]
+    assert len(record.compilations) == 2
+
+
+def test_what_is_known_to_work_is_no_excuse_for_what_is_not():
+    """`check` remembers what works, by configuration and dtype."""
+    kept = SPEC.complete(KernelConfig(schedule="weight_stationary"))  # 16 bits need more UB there
+    tile = SPEC.largest_tile("dav-2201", "fp32", kept)
+    fits = kept.replace(tile_length=tile)
+    SPEC.check(fits, "fp32")
+    SPEC.check(kept.replace(tile_length=tile), "fp32")
+    others = (fits.replace(tile_length=tile + 64), fits.replace(max_blocks=0))
+    for given, dtype in ((fits, "bf16"), *((other, "fp32") for other in others)):
+        for _ in range(2):
+            with pytest.raises(wb.ConfigError, match="largest value that works"):
+                SPEC.check(given, dtype)

@@ -23,13 +23,7 @@ F32, BF16, F16 = torch.float32, torch.bfloat16, torch.float16
 NAN, INF = float("nan"), float("inf")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Products this small are slower on two threads than on one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def draw(rows=3, hidden=64, vocab=50, seed=0, dtype=F32):

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
 
 from workbench.errors import InputError
 from workbench.numerics.bounds.parts import KINDS
@@ -23,13 +22,7 @@ from workbench.orders.standard import pairwise_order
 OUTPUTS = 700
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Products this small are slower on two threads than on one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

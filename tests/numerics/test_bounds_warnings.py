@@ -17,13 +17,7 @@ from workbench.orders.standard import pairwise_order, reduce_sum, sequential_ord
 F32 = torch.float32
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Products this small are slower on two threads than on one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def draw(rows, hidden, vocab, seed=0):

@@ -283,6 +283,8 @@ def test_result_forms():
     frame = result.to_pandas()
     assert list(frame["name"]) == list(TRANSFORMS) and not frame["passed"][1]
     assert "T2" in str(result) and "<table>" in result._repr_html_()
+    first, second = str(result).splitlines()[1:3]  # T1 passed: it has no first mismatch to show
+    assert first.endswith("mismatches=0") and "first_case=" in second and "got_bits=0x" in second
     with pytest.raises(KeyError, match="T9"):
         result["T9"]
 

@@ -108,8 +108,10 @@ def test_a_dimension_that_32_bits_do_not_count():
 
 @pytest.mark.parametrize("out_dtype", [torch.float16, torch.float64, torch.int32])
 def test_out_dtypes_that_no_entry_gives(out_dtype):
-    with pytest.raises(InputError, match="bf16 inputs come as bf16 or fp32"):
+    with pytest.raises(InputError, match=r"bf16 inputs come as bf16 or fp32$"):
         kernel()(torch.ones(3, H).bfloat16(), torch.ones(V, H).bfloat16(), None, out_dtype)
+    with pytest.raises(InputError, match=r"fp32 inputs come as fp32$"):  # once
+        kernel()(torch.ones(3, H), torch.ones(V, H), None, out_dtype)
 
 
 def test_wrong_out():

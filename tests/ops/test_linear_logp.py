@@ -450,7 +450,7 @@ WRONG = {
         ["over no logits is not defined"],
     ),
     "ignore_index": ({"ignore_index": 1.5}, ["ignore_index is 1.5"]),
-    "logits_dtype": ({"logits_dtype": torch.float16}, ["fp32 inputs come as"]),
+    "logits_dtype": ({"logits_dtype": torch.float16}, ["fp32 inputs come as fp32"]),
 }
 
 

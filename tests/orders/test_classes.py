@@ -107,7 +107,7 @@ def test_a_configuration_that_fails_does_not_lose_the_others():
     )
     assert seen == [(0, 2), (1, 2)]
     assert len(found.classes) == 1 and not found.passed
-    assert "multiple of 64" in str(found) and "tile_length 100" in str(found)
+    assert "multiple of 64" in str(found) and "dav-2201: tile_length=100:" in str(found)
     with pytest.raises(InputError, match=r"failed: .*multiple of 64"):
         found.class_of(bad)
     with pytest.raises(InputError, match="was not asked for"):

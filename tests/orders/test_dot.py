@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from workbench.errors import InputError, WorkbenchError
-from workbench.orders.dot import dot, fma
+from workbench.orders.dot import dot, exact_products, fma, fused_mask
 from workbench.orders.tree import ReductionTree, adjacent_pairs, sequential
 
 
@@ -164,6 +164,17 @@ def test_refusals():
                 dot(tree, w, x, fused)
     finally:
         torch.set_flush_denormal(False)
+
+
+def test_a_wide_node_takes_every_product_exactly():
+    """Which `dot` has no multiply-add for; `bounds` has a bound."""
+    wide = ReductionTree.from_nested([[0, 1], 2, 3])
+    assert exact_products(wide, [True, False, True, True]).tolist() == [True, False, True, True]
+    with pytest.raises(InputError, match="a node with 3 children"):
+        fused_mask(wide, [True, False, True, True])
+    for check in (exact_products, fused_mask):
+        with pytest.raises(InputError, match="terms 0 and 1"):
+            check(wide, [True, True, False, False])
 
 
 def test_the_empty_sum_and_the_single_product():

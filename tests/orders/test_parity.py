@@ -53,7 +53,7 @@ def test_torch_mv(rows, n):
         wide = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
         mkl = torch.backends.mkl.is_available() and platform.machine() == "x86_64"
         assert not (mkl and wide), ours
-        return
+        pytest.skip(f"nothing to compare: {ours}")
     compiled = ours.compiled() if n in (576, 4096) else ours
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -71,34 +71,40 @@ def test_torch_mv(rows, n):
     assert {"N(0, 1)", "terms that cancel", "nothing but -0"} <= set(ours.report.checks)
 
 
-@pytest.mark.parametrize(
-    ("name", "rows", "columns"),
-    [
-        ("F.linear", 1, 9),
-        ("F.linear", 2, 9),
-        ("F.linear", 8, 5),
-        ("torch.matmul", 1, None),
-        ("torch.matmul", 4, 9),
-        ("numpy.dot", 1, None),
-        ("numpy.dot", 9, None),
-        ("numpy.matmul", 4, 5),
-    ],
-)
-def test_other_functions(name, rows, columns):
-    n = 64
-    ours = found(name, rows, n, columns=columns, threads=1)
-    if isinstance(ours, ParityError):
-        return
-    rng = np.random.default_rng(5)
-    a = rng.standard_normal((rows, n)).astype(np.float32)
-    b = rng.standard_normal((columns or 1, n)).astype(np.float32)
-    want = ours._asked.outputs(a, b)
-    given = b[0] if columns is None else b if name == "F.linear" else np.ascontiguousarray(b.T)
-    got = ours(a, given)
-    assert got.shape == ((rows,) if columns is None else (rows, columns))
-    assert got.reshape(want.shape).tobytes() == want.tobytes()
-    if rows > 4:
-        assert np.array_equal(ours.compiled()(torch.from_numpy(a), torch.from_numpy(given)), got)
+OTHERS = [
+    ("F.linear", 1, 9),
+    ("F.linear", 2, 9),
+    ("F.linear", 8, 5),
+    ("torch.matmul", 1, None),
+    ("torch.matmul", 4, 9),
+    ("numpy.dot", 1, None),
+    ("numpy.dot", 9, None),
+    ("numpy.matmul", 4, 5),
+]
+
+
+def test_other_functions():
+    """None of them is claimed to hold everywhere, but somewhere one must: the bits of those that
+    are not refused are compared, and there are some."""
+    n, compared, refused = 64, [], []
+    for name, rows, columns in OTHERS:
+        ours = found(name, rows, n, columns=columns, threads=1)
+        if isinstance(ours, ParityError):
+            refused.append(str(ours))
+            continue
+        rng = np.random.default_rng(5)
+        a = rng.standard_normal((rows, n)).astype(np.float32)
+        b = rng.standard_normal((columns or 1, n)).astype(np.float32)
+        want = ours._asked.outputs(a, b)
+        given = b[0] if columns is None else b if name == "F.linear" else np.ascontiguousarray(b.T)
+        got = ours(a, given)
+        assert got.shape == ((rows,) if columns is None else (rows, columns))
+        assert got.reshape(want.shape).tobytes() == want.tobytes(), (name, rows, columns)
+        compared.append((name, rows, columns))
+        if rows > 4:
+            compiled = ours.compiled()
+            assert np.array_equal(compiled(torch.from_numpy(a), torch.from_numpy(given)), got)
+    assert compared, refused
 
 
 # ---- targets whose order and arithmetic are known ------------------------------------------------

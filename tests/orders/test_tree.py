@@ -10,25 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_trees import mirrored, nested_trees
 
 from workbench.errors import InputError, WorkbenchError
 from workbench.orders import ReductionTree, adjacent_pairs, sequential
-
-
-@st.composite
-def binary_trees(draw, most: int = 40):
-    """Nested lists over 0..n-1 in a random association of a random permutation."""
-    n = draw(st.integers(1, most))
-    parts: list = draw(st.permutations(range(n)))
-    parts = list(parts)
-    while len(parts) > 1:
-        i = draw(st.integers(0, len(parts) - 2))
-        parts[i : i + 2] = [[parts[i], parts[i + 1]]]
-    return n, parts[0]
-
-
-def mirrored(nested):
-    return nested if isinstance(nested, int) else [mirrored(x) for x in reversed(nested)]
 
 
 def model_sum(nested, row):
@@ -40,7 +25,7 @@ def model_sum(nested, row):
 
 
 @settings(max_examples=60, deadline=None)
-@given(binary_trees(), st.sampled_from(["float32", "float16", "float64"]), st.integers(0, 99))
+@given(nested_trees(40), st.sampled_from(["float32", "float16", "float64"]), st.integers(0, 99))
 def test_sum_is_the_model_bit_for_bit(case, dtype, seed):
     n, nested = case
     terms = np.random.default_rng(seed).normal(size=(3, n)).astype(dtype)
@@ -50,7 +35,7 @@ def test_sum_is_the_model_bit_for_bit(case, dtype, seed):
 
 
 @settings(max_examples=60, deadline=None)
-@given(binary_trees())
+@given(nested_trees(40))
 def test_hash_ignores_the_order_of_children_only(case):
     n, nested = case
     tree = ReductionTree.from_nested(nested)

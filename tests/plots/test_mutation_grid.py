@@ -25,6 +25,7 @@ def test_every_result_is_in_the_figure(table, dtype):
         assert (row.name.replace("_", " ") in seen) == (row.changed is not None)
     assert all(head.replace("_", " ") in seen for head in heads.values())
     assert "no hardware" in seen and figure.get_suptitle().startswith(f"{dtype}: of ")
+    assert seen.count("numpy model") == 1
     (axes,) = figure.axes
     shown = [r for r in table.of(dtype) if r.changed is not None]
     assert len(axes.patches) == len(shown) * len(table.gates)

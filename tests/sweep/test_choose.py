@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import random
 import sys
 
@@ -78,6 +80,43 @@ def test_a_class_of_something_else():
         in_class_of([run(64)], 7)
 
 
+OTHER = Inputs("other")
+
+
+def test_the_same_bits_on_one_input_are_not_every_bit():
+    """Two tiles above the H of one input are one order there, and two on a longer input."""
+    runs = [run(4096), run(4096, inputs=OTHER, order="long"), run(1024), run(1024, 3),
+            run(1024, inputs=OTHER, order="cut"), run(2048), run(2048, inputs=OTHER, order="long"),
+            run(512), run(256), run(256, inputs=OTHER, status="failed", error="x"),
+            ]  # fmt: skip
+    kept = in_class_of(runs, {"tile_length": 4096})
+    assert kept == [runs[0], runs[1], runs[5], runs[6]]
+    assert in_class_of(runs, runs[0]) == in_class_of(runs, runs[1].key) == kept
+    found = recommend(runs, same_bits_as={"tile_length": 4096})
+    assert tiles(found.choices) == [4096, 2048]
+    assert found.excluded == {"of other bits": 2, choose.PARTLY: 3}
+
+
+def test_a_configuration_to_keep_has_one_class():
+    runs = [run(64, 1, order="a"), run(64, 2, order="b"), run(128, order="b")]
+    with pytest.raises(InputError, match=r"two bit classes.*Give more of its constants"):
+        in_class_of(runs, {"tile_length": 64})
+    assert in_class_of(runs, {"tile_length": 64, "max_blocks": 2}) == runs[1:]
+    with pytest.raises(InputError, match="two bit classes"):  # and not an empty list of advice
+        choose.recommend_each(runs, same_bits_as={"tile_length": 64})
+    # On two architectures it may have two: each is held to its own.
+    runs = [run(64), run(128), run(64, arch="dav-3510", order="b"), run(128, arch="dav-3510"),
+            run(256, arch="dav-3510", order="b")]  # fmt: skip
+    found = choose.recommend_each(runs, same_bits_as={"tile_length": 64})
+    assert [tiles(one.choices) for one in found] == [[64, 128], [64, 256]]
+
+
+def test_a_refused_configuration_has_no_bits_to_keep():
+    refused = run(100, status="refused", error="a multiple of 64", order_hash=None, bits=None)
+    with pytest.raises(choose.NothingToChoose, match="refused: a multiple of 64"):
+        in_class_of([run(64), refused], {"tile_length": 100})
+
+
 # ---- the front -----------------------------------------------------------------------------------
 
 
@@ -102,8 +141,8 @@ def test_the_cheapest_that_is_no_worse_than_the_reference():
     assert tiles([found.choice]) == [128] and tiles(found.runners_up) == [256]
     assert tiles(found.front) == [64, 128, 256] and found.considered == 3
     assert found.reason == (
-        "tile_length 128: the fewest bytes moved per logit (5) among the 2 of 3 whose max_abs "
-        "error (1.5 here) is at most torch.mv's own 2."
+        "dav-2201, fp32: tile_length 128 has the fewest bytes moved per logit (5) among the 2 of 3 "
+        "whose max_abs error (1.5 here) is at most torch.mv's own 2."
     )
 
 
@@ -120,6 +159,9 @@ def test_to_stay_in_a_bit_class():
     found = recommend(runs, same_bits_as={"tile_length": 512})
     assert tiles([found.choice]) == [256] and set(found.choice.bits) == {("o1", "b1")}
     assert found.excluded == {"of other bits": 1} and "every bit" in found.reason
+    # What all that are left share is told too, where others have it otherwise.
+    only = recommend(runs, same_bits_as={"tile_length": 64})
+    assert only.reason.startswith("dav-2201, fp32: tile_length 64 has ")
     assert 64 not in tiles(found.front + found.runners_up)
 
 
@@ -131,6 +173,8 @@ def test_to_stay_in_a_bit_class():
         ({"bound": BoundFigures("running", 1.0, float("nan"))}, "over the derived bound"),
         ({"drift": DriftFigures(float("nan"), 1.0, 1.0, 1.0)}, "without a finite drift"),
         ({"counters": {}}, "without bytes moved per logit"),
+        ({"invariance": None}, "without an invariance check"),
+        ({"order_hash": None, "bound": None}, "without a bound"),
         ({"status": "failed", "error": "x"}, "failed"),
         ({"status": "refused", "error": "x"}, "refused"),
     ],
@@ -152,6 +196,128 @@ def test_a_configuration_that_fails_on_one_input_is_out():
     assert (found.choice.drift, found.choice.cost) == (1.9, 6)
 
 
+def test_small_enough_is_asked_on_each_input():
+    """An input with logits 100 times as large does not decide for the other."""
+    runs = [run(64, off=1.0, own=2.0), run(64, off=100.0, own=200.0, inputs=OTHER),
+            run(128, off=3.0, own=2.0, moved=1), run(128, off=9.0, own=200.0, inputs=OTHER, moved=1)
+            ]  # fmt: skip
+    found = recommend(runs)
+    assert tiles([found.choice]) == [64] and "among the 1 of 2" in found.reason
+    assert "torch.mv's own on each input" in found.reason
+    assert [c.of_reference for c in found.choices] == [1.5, 0.5]
+    assert (found.choice.drift, found.choice.reference_drift) == (100.0, 2.0)
+    assert found.choice.of_reference == 0.5
+
+
+def test_means_are_over_the_same_inputs():
+    runs = [run(64, moved=10), run(64, moved=1000, inputs=OTHER), run(128, moved=100)]
+    found = recommend(runs)
+    assert tiles(found.choices) == [64] and found.excluded == {choose.PARTLY: 1}
+    assert pareto(runs) == list(found.front) == [found.choice]
+
+
+@pytest.mark.parametrize("what", ["source_digest", "code_digest", "compiler", "workbench", "torch"])
+def test_versions_are_not_put_into_one_figure(what):
+    other = dataclasses.replace(run(64).provenance, **{what: "another"})
+    runs = [run(64), run(64, provenance=other), run(128)]
+    words = {"code_digest": r"the code \(one without a name, an", "source_digest": "the kernel's",
+             "compiler": r"the compiler \(g"}  # fmt: skip
+    for ask in (recommend, pareto, choose.recommend_each):
+        with pytest.raises(InputError, match=f"2 versions of {words.get(what, what)}") as error:
+            ask(runs)
+        for word in ("another", "only_newest=True", f"run.provenance.versions['{what}'] == '"):
+            assert word in str(error.value)
+    assert tiles([recommend([r for r in runs if r.provenance == other]).choice]) == [64]
+
+
+def versioned(code, started, tile=64, **changes):
+    first = run(64).provenance
+    made = dataclasses.replace(first, code_digest=code, started=f"2026-01-{started:02}")
+    return run(tile, provenance=made, **changes)
+
+
+def test_only_the_newest_version_is_chosen_from():
+    """A record keeps runs of the code before an edit; in any order, after a merge."""
+    runs = [versioned("new", 2, 128), versioned("", 1, 64, bits="older"),
+            versioned("new", 3, 64, off=1.5), versioned("old", 2, 256)]  # fmt: skip
+    new = [runs[0], runs[2]]
+    assert choose.newest(runs) == new and choose.newest(new) == new and choose.newest([]) == []
+    found = recommend(runs, only_newest=True)
+    assert found.choices == recommend(new).choices and found.excluded == {choose.OLDER: 2}
+    assert not recommend(new, only_newest=True).excluded
+    # The bits to keep are those of the newest too: the older ones of that tile are others.
+    (kept,) = choose.recommend_each(runs, only_newest=True, same_bits_as={"tile_length": 64})
+    assert tiles(kept.choices) == [128, 64]
+    with pytest.raises(InputError, match="two bit classes"):  # the control
+        choose.recommend_each(runs, same_bits_as={"tile_length": 64})
+    # Of each architecture its own newest: none is lost because the other was measured later.
+    old = versioned("old", 1, arch="dav-3510")
+    assert choose.newest([*runs, old]) == [*new, old]
+
+
+@pytest.mark.parametrize("options", [{"limit": "x"}, {"limit": -1}, {"limit": math.nan},
+                                     {"limit": True}, {"runners_up": -1}, {"runners_up": "x"},
+                                     {"cost": ["bytes"]}, {"drift": 3}])  # fmt: skip
+def test_what_cannot_be_asked_is_refused(options):
+    (name,) = options
+    for ask in (recommend, choose.recommend_each):
+        with pytest.raises(InputError, match=f"{name}=.*(want|give)"):
+            ask([run(64)], **options)
+    assert recommend([run(64, off=0.0)], limit=0).choice and recommend([run(64)], limit=math.inf)
+
+
+def test_what_is_raised_can_be_named():
+    assert wb.sweep.NothingToChoose is choose.NothingToChoose
+    with pytest.raises(wb.sweep.NothingToChoose):
+        recommend([])
+
+
+def test_constants_have_their_words_in_json():
+    runs = [run(64, config={"tile_length": 64, "schedule": s}, order=o)
+            for s, o in ((0, "a"), (1, "b"))]  # fmt: skip
+    words = ["output", "weight_stationary"]
+    assert [c.to_dict()["configs"][0]["schedule"] for c in classes(runs)] == words
+    found = recommend(runs)
+    assert found.to_dict()["choice"]["config"] == {"arch": "dav-2201", "tile_length": 64,
+                                                   "schedule": "output"}  # fmt: skip
+    assert found.choice.config["schedule"] == 0 and "schedule output" in found.reason
+
+
+@pytest.mark.parametrize("changes", [{"machine": "another"}, {"cpu": "another"}])
+def test_times_of_two_machines_are_not_compared(changes):
+    def timed(tile, ratio, **more):
+        time = WallTime(ratio, "F.linear", 1.0, ratio)
+        return run(tile, time=time, provenance=dataclasses.replace(run(64).provenance, **more))
+
+    runs = [timed(64, 0.5), timed(128, 0.9, **changes)]
+    with pytest.raises(InputError, match="and another"):
+        recommend(runs, cost="time")
+    assert recommend(runs).considered == 2  # bytes are the same everywhere
+
+
+def test_without_the_reference_a_limit_is_asked_for():
+    found = recommend([run(64, reference_drift=None)])
+    assert "give a limit" in found.reason and math.isnan(found.choice.of_reference)
+
+
+def test_nothing_off_is_within_a_reference_that_is_not_off():
+    found = recommend([run(64, off=0.0, own=0.0), run(128, off=1.0, own=0.0, moved=1)])
+    assert tiles([found.choice]) == [64] and "at most torch.mv's own 0" in found.reason
+
+
+def test_counters_without_blocks_still_have_bytes():
+    bare = run(64, counters={"gm_to_ub_bytes": 10, "ub_to_gm_bytes": 0, "logits": 10})
+    assert recommend([bare]).choice.cost == 1
+    with pytest.raises(InputError, match="1 without modelled seconds"):
+        recommend([bare], cost="model")
+
+
+def test_the_drift_that_is_asked_for_is_looked_at():
+    runs = [run(64, moved=1, drift=DriftFigures(1.0, float("nan"), 1.0, 1.0)), run(128)]
+    assert tiles([recommend(runs, drift="mean_abs").choice]) == [128]
+    assert tiles([recommend(runs).choice]) == [64]
+
+
 def test_equal_ones_are_told():
     found = recommend([run(64), run(128), run(256)])
     assert tiles([found.choice]) == [64] and "2 others are equal" in found.reason
@@ -162,6 +328,10 @@ def test_costs():
     assert tiles([recommend([slow, fast], cost="time").choice]) == [128]
     more = run(256, moved=10**7)
     assert tiles([recommend([more, slow], cost="model").choice]) == [64]
+    for ratio in (0.0, float("nan"), float("inf")):  # no time at all, or of a clock that jumped
+        odd = run(256, time=WallTime(ratio, "F.linear", 1.0, ratio))
+        found = recommend([odd, fast], cost="time")
+        assert tiles(found.choices) == [128] and sum(found.excluded.values()) == 1
 
 
 @pytest.mark.parametrize(
@@ -219,3 +389,7 @@ def test_search_without_optuna(monkeypatch):
             search(small(**bad))
     with pytest.raises(InputError, match="luck"):
         search(small(), cost="luck")
+    for bad in ({"trials": "x"}, {"trials": 0}, {"batch": 1.5}, {"seed": -1}, {"trials": True}):
+        (name,) = bad
+        with pytest.raises(InputError, match=f"{name}=.*whole number"):
+            search(small(), **bad)

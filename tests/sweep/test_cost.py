@@ -145,6 +145,31 @@ def test_gm_limits_where_copies_both_ways_share_it():
     assert narrow.limiting == "MTE2" and narrow.pipes["MTE2"] == 2
 
 
+def test_cycles_of_an_assumed_clock_are_assumed():
+    """No page gives the clock of dav-3510: what is documented in cycles is no known time."""
+    no_start = {"launch_seconds": 0, "block_seconds": 0}
+    given = rates("dav-3510").but(no_start)
+    assert given.table["clock_hz"].tag == "assumed" != given.table["repeat_cycles"].tag
+    found = cost({"vector_repeats": 2**30, "blocks": 16}, "dav-3510", given)
+    assert found.limiting == "V" and found.assumed_share == 1.0
+    assert "(repeat_cycles, assumed)" in found.formula()
+    known = cost({"vector_repeats": 2**30, "blocks": 16}, "dav-2201", rates().but(no_start))
+    assert known.assumed_share == 0.0 and "(repeat_cycles, derived)" in known.formula()
+    # Bytes and seconds have no clock; and a clock that was given is not assumed.
+    moved = cost({"gm_to_ub_bytes": 2**40, "blocks": 64}, "dav-3510", given)
+    assert moved.assumed_share == 0.0
+    mine = given.but({"clock_hz": 2e9})
+    assert cost({"vector_repeats": 1, "blocks": 16}, "dav-3510", mine).assumed_share == 0.0
+
+
+def test_what_gm_takes_rests_on_its_own_rate():
+    given = rates().but({"core_bytes_per_second": 2.0**50, "launch_seconds": 0, "block_seconds": 0})
+    moved = {"gm_to_ub_bytes": 2**30, "ub_to_gm_bytes": 2**30, "copies": 4, "copies_out": 2}
+    found = cost(moved, "dav-2201", given, blocks=16)
+    assert found.limiting == "GM" and given.table["copy_start_cycles"].tag == "assumed"
+    assert found.assumed_share == 0.0
+
+
 def test_blocks_beyond_the_cores_run_in_waves():
     counters = {"vector_repeats": 2**30}
     one, full, over, double = (cost(counters, "dav-2201", EXACT, blocks=b) for b in (1, 16, 17, 32))

@@ -77,6 +77,7 @@ def test_the_key_names_what_decides_a_result():
         a_run(inputs=Inputs("5f0d", "smollm2", 0)),
         a_run(inputs=Inputs("5f0c", "smollm2", 1)),
         a_run(provenance=dataclasses.replace(MADE, source_digest="cd" * 20)),
+        a_run(provenance=dataclasses.replace(MADE, code_digest="cd" * 20)),
         a_run(provenance=dataclasses.replace(MADE, compiler="g++ 13")),
         a_run(provenance=dataclasses.replace(MADE, torch="2.14.0")),
         a_run(repeat=1),
@@ -124,6 +125,8 @@ def test_searches(record):
     assert ids(dtype=["fp32", "fp16"]) == [1, 3] and ids(dtype=[]) == []
     assert ids(config={"tile_length": 64}) == [1, 2] and ids(h=576, status="ok") == [1, 2, 3]
     assert ids(out_dtype=None) == [1, 2, 3] and ids(bits=None) == []
+    assert ids(out_dtype=["fp32", None]) == [1, 2, 3] and ids(out_dtype=["fp32"]) == []
+    assert ids(backend="twin", out_dtype=["fp32", None]) == [1, 2]
     with pytest.raises(InputError, match=r"bakend is no column.*backend"):
         ids(bakend="twin")
     with pytest.raises(InputError, match=r"no run has tile among its constants.*tile_length"):
@@ -175,6 +178,27 @@ def test_compare_says_what_differs(record):
     assert ("config.tile_length", 64, 128) in [(c.name, c.a, c.b) for c in other.changes]
     assert record.compare(1, 1).changes == () and record.compare(1, a_run(1)).same_bits
     assert json.dumps(found.to_dict()) and "<table>" in found._repr_html_()
+
+
+def test_a_comparison_says_what_is_no_difference_of_kernels(record):
+    timed = full_run().time
+    elsewhere = dataclasses.replace(MADE, machine="another")
+    newer = dataclasses.replace(MADE, torch="3.0")
+    cautions = [
+        record.compare(a_run(time=timed), a_run(**changes)).cautions
+        for changes in (
+            {"time": timed, "bits": "ff"},
+            {"time": timed, "provenance": elsewhere},
+            {"time": timed, "backend": "npu"},
+            {"provenance": elsewhere},  # without a time
+            {"provenance": newer},  # the same bits
+            {"provenance": newer, "bits": "ff"},
+        )
+    ]
+    assert [len(found) for found in cautions] == [0, 1, 1, 0, 0, 1]
+    assert "two machines" in cautions[1][0] and "other versions of torch" in cautions[5][0]
+    found = record.compare(a_run(time=timed), a_run(time=timed, backend="npu"))
+    assert "note: the times are of two machines" in str(found) and found.to_dict()["cautions"]
 
 
 @pytest.mark.parametrize(

@@ -435,6 +435,7 @@ MOUNTS = """\
 30 22 0:40 / {home} rw - nfs4 server:/export rw,vers=4.2
 31 22 0:41 / {home}/with\\040space rw shared:7 master:2 - tmpfs tmpfs rw
 32 22 0:42 / {home}-near rw - cifs //server/share rw
+33 22 0:43 / {home}-données\\040à\\134b rw - fuse.obsfs bucket rw
 """
 
 
@@ -453,6 +454,7 @@ def test_the_file_system_is_found(network, tmp_path):
     assert files.filesystem(network / "deep" / "runs.sqlite") == "nfs4"
     assert files.filesystem(network / "with space" / "runs.sqlite") == "tmpfs"
     assert files.filesystem(tmp_path / "home-near" / "x") == "cifs"
+    assert files.on_network(tmp_path / "home-données à\\b" / "x") == "fuse.obsfs"
     assert files.filesystem(tmp_path / "home2") == "ext4"
     assert files.on_network(network) == "nfs4" and files.on_network(tmp_path) is None
 

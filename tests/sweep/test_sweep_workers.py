@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -16,6 +19,7 @@ import psutil
 import pytest
 from sweep_kit import deadly, deadly_once, slow, small, table
 
+from workbench.build import cache
 from workbench.errors import InputError, MissingError
 from workbench.sweep import runner
 from workbench.sweep.record import Record
@@ -110,6 +114,24 @@ def test_a_process_pool_that_breaks(tmp_path, whole, monkeypatch):
     assert table(found.runs) == whole
 
 
+def test_a_process_pool_that_breaks_between_two_calls(tmp_path, whole):
+    """It refuses the next call before those that are out have said so."""
+
+    class Breaking(ThreadPoolExecutor):
+        calls = 0
+
+        def submit(self, *what, **more):
+            self.calls += 1
+            if self.calls > 3:
+                raise BrokenProcessPool("a process was terminated abruptly")
+            return super().submit(*what, **more)
+
+    with Breaking(1) as pool:
+        found = sweep(SPACE, store=tmp_path / "r", client=pool, progress=False, timing=0)
+    assert found.passed and len(found.notes) == 1 and "in its place" in found.notes[0]
+    assert table(found.runs) == whole
+
+
 def test_threads(tmp_path, whole):
     with ThreadPoolExecutor(3) as pool:
         found = sweep(SPACE, store=tmp_path / "r", client=pool, progress=False, timing=0)
@@ -182,6 +204,49 @@ def test_killed_at_any_moment_and_resumed(tmp_path, whole):
         assert len(record) == 9
 
 
+def _objects_only(folder: Path) -> Path:
+    """A build cache with what all variants share, and no variant."""
+    for entry in (cache.root() / cache.LAYOUT).iterdir():
+        if list(entry.glob("*.o")) or list(entry.glob("*.gch")):
+            shutil.copytree(entry, folder / cache.LAYOUT / entry.name, copy_function=os.link)
+    for made in (folder, folder / cache.LAYOUT):
+        made.chmod(0o700)
+    return folder
+
+
+def _until(process: subprocess.Popen[str], what: Callable[[], bool]) -> None:
+    while not what():
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.005)
+
+
+def test_killed_while_it_compiles_and_then_its_worker(tmp_path, whole, monkeypatch):
+    """The coordinator in the middle of a compilation; in the second attempt the worker process."""
+    monkeypatch.setenv("WORKBENCH_CACHE", str(_objects_only(tmp_path / "cache")))
+    store, works = tmp_path / "runs.sqlite", tmp_path / "cache" / cache.LAYOUT / "tmp"
+    command = [sys.executable, "-c", SCRIPT.format(here=str(HERE)), str(store), "1"]
+
+    first = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    _until(first, lambda: store.exists() and bool(list(works.glob("*/unit.cpp"))))
+    first.kill()
+    first.communicate()
+    left = list(works.iterdir())
+    assert left and _count(store) < len(whole), "it was not in the middle"
+
+    second = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    _until(second, lambda: _count(store) >= 4)
+    below = psutil.Process(second.pid).children()
+    workers = [p for p in below if "workbench.sweep.worker" in p.cmdline()]
+    workers[0].kill()
+    assert second.communicate(timeout=100) == (None, "") and second.returncode == 0
+    with Record(store, readonly=True) as record:
+        record.check()
+        assert len(record) == len(whole)
+    found = sweep(SPACE, store=store, workers=0, progress=False, timing=0)
+    assert found.kept == len(whole) and table(found.runs) == whole
+    assert not set(left) & set(works.iterdir()), "what the dead process left is still there"
+
+
 # ---- Dask ----------------------------------------------------------------------------------------
 
 
@@ -215,6 +280,33 @@ def test_dask_with_a_worker_killed(tmp_path, whole, monkeypatch):
     with pytest.raises(InputError, match="no Dask scheduler"):
         monkeypatch.setattr(runner, "_PATIENCE", "1s")
         sweep(SPACE, store=tmp_path / "r", client="tcp://127.0.0.1:9", progress=False)
+
+
+NOWHERE = """
+import sys, time
+from test_sweep_workers import SPACE
+from workbench.errors import InputError
+from workbench.sweep.runner import sweep
+started = time.monotonic()
+try:
+    sweep(SPACE, store=sys.argv[1], client="nonsense", progress=False)
+except InputError as error:
+    print(error)
+print(time.monotonic() - started, file=sys.stderr)
+"""
+
+
+def test_an_address_that_is_none_leaves_no_client_behind(tmp_path):
+    """Python tried to end it at its own end, for 20 s, and said that it could not."""
+    pytest.importorskip("distributed", reason="needs Dask: pip install '.[dask]'")
+    found = subprocess.run(
+        [sys.executable, "-c", NOWHERE, str(tmp_path / "r")],
+        env={**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parents[1]}"},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "no Dask scheduler" in found.stdout and "tcp://host:8786" in found.stdout
+    assert found.returncode == 0 and "Traceback" not in found.stderr
+    assert len(found.stderr.splitlines()) == 1, found.stderr
 
 
 def test_without_dask(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import dataclasses
+import functools
 import importlib.machinery
 import importlib.util
 import json
@@ -55,9 +56,9 @@ def build(
             with these constants, else bisheng), or "auto": npu where a device, torch_npu and CANN
             are there, else twin.
         defines: More macros, {"NAME": value}; "" defines a macro without a value.
-        dtypes: Input dtypes ("fp32", "bf16", "fp16") whose entries of a shipped kernel are compiled
-            now; None: the first that the configuration fits. The others are compiled when they are
-            first used.
+        dtypes: Input dtypes ("fp32", "bf16", "fp16") whose forward entries of a shipped kernel are
+            compiled now; None: the first that the configuration fits. The others, and gradients,
+            are compiled when they are first used.
         include_dirs: More folders for `#include`.
         toolchain: A toolchain to use instead of the backend's own (tests).
 
@@ -125,9 +126,7 @@ def build(
 
     def load(name: str) -> Any:
         assert spec is not None and chain is not None
-        more = dataclasses.replace(
-            unit, kernels=steps.named(unit.source, spec.kernels(spec.dtype_of(name)))
-        )
+        more = dataclasses.replace(unit, kernels=steps.named(unit.source, spec.together(name)))
         return _module(more, chain, include_dirs or [])[1]
 
     return _kernel_class(spec)(module, info, cfg, spec, again, load)
@@ -160,7 +159,7 @@ def _first_kernels(
     for dtype in dtypes or []:
         spec.check(cfg, dtype)
     wanted = dtypes or [next(d for d in spec.dtypes if spec.fits(cfg, d))]
-    return [name for dtype in wanted for name in spec.kernels(dtype)]
+    return [name for dtype in wanted for name in spec.kernels(dtype, "forward")]
 
 
 def _module(unit: Unit, toolchain: Toolchain, include_dirs: Sequence) -> tuple[str, Any, bool]:
@@ -239,16 +238,32 @@ def _ahead_of_time(unit: Unit) -> tuple[extension.Part | None, str]:
     return part, found.reason
 
 
-def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, includes.Includes]:
-    scanned = includes.scan(unit.data, unit.path.parent, [unit.path.parent], folders)
-    # The table's header is included by the generated part, whatever the user's file includes.
+@functools.lru_cache(maxsize=4)
+def _shared(backend: str, stamp: includes.Stamp) -> list[str]:
+    """Digests of what goes into every variant, whatever the user's file includes."""
+    # The table's header is included by the generated part.
     shared = [paths.ASCEND / "kernel_table.h", paths.ASCEND / "npu_module.cpp"]
-    if toolchain.name == "twin":
+    if backend == "twin":
         # The runtime is linked into the variant: a change in it, or in a header that it may
         # include (assert.h comes by way of <cassert>), is a change of the variant.
         include = paths.TWIN / "include"
         for folder in (include, include / "twin", paths.TWIN / "runtime"):
             shared += [p for p in sorted(folder.iterdir()) if p.suffix]
+    return [includes.contents(str(p))[1] for p in shared]
+
+
+_of_ours = functools.lru_cache(maxsize=16)(
+    lambda data, folders, stamp: includes.scan(data, paths.ASCEND, [paths.ASCEND], folders)
+)
+
+
+def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, includes.Includes]:
+    stamp = includes.stamp()
+    folder = unit.path.parent
+    if folder == paths.ASCEND and folders == toolchain.include_folders():
+        scanned = _of_ours(unit.data, tuple(folders), stamp)
+    else:
+        scanned = includes.scan(unit.data, folder, [folder], folders)
     material = {
         "format": steps.FORMAT,
         "backend": toolchain.name,
@@ -259,7 +274,7 @@ def _key(unit: Unit, toolchain: Toolchain, folders: list[Path]) -> tuple[str, in
         # What the source pass makes of it, so that a newer pass never finds an older one's binary.
         "unit": includes.digest(toolchain.text(unit).encode()),
         "includes": sorted(scanned.files.items()),
-        "shared": [includes.contents(str(p))[1] for p in shared],
+        "shared": _shared(toolchain.name, stamp),
         "kernels": [k.name for k in unit.kernels],
         "defines": sorted(unit.defines.items()),
         "flags": toolchain.flags(unit),

@@ -33,6 +33,7 @@ from workbench.errors import CacheError
 LAYOUT = "v1"
 DEFAULT_LIMIT = 2 * 2**30  # bytes
 STALE = 3600  # seconds after which another process's temporary folder may be removed
+SHARE = 16  # this part of the limit a process may add between two looks at the whole cache
 
 
 class Vanished(CacheError):
@@ -83,15 +84,14 @@ class Entry:
 def _folder(create: bool = True) -> Path:
     top = root()
     folder = top / LAYOUT
+    needed = (f"{top}", f"{folder}", f"{folder}/tmp", f"{folder}/logs")
     try:
-        if create:
-            for path in (top, folder):
-                if not path.is_dir():
-                    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (folder / "tmp").mkdir(mode=0o700, exist_ok=True)
-            (folder / "logs").mkdir(mode=0o700, exist_ok=True)
-        for path in (top, folder):
-            if path.exists():
+        if create and not all(map(os.path.isdir, needed)):
+            top.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for path in needed[1:]:
+                os.makedirs(path, mode=0o700, exist_ok=True)
+        for path in needed[:2]:
+            with contextlib.suppress(FileNotFoundError):
                 _refuse_shared(path)
     except CacheError:
         raise
@@ -100,9 +100,9 @@ def _folder(create: bool = True) -> Path:
     return folder
 
 
-def _refuse_shared(path: Path) -> None:
+def _refuse_shared(path: str) -> None:
     """Loading a module runs it: a folder that others can write to is not a place to load from."""
-    info = path.stat()
+    info = os.stat(path)
     if info.st_uid != os.geteuid():
         raise CacheError(
             f"the build cache {path} belongs to user {info.st_uid}, not to you ({os.geteuid()}). "
@@ -131,7 +131,7 @@ def explain(e: OSError, where: Path) -> CacheError:
     return CacheError(f"the build cache {where} cannot be used: {e}")
 
 
-def file_digest(path: Path) -> str:
+def file_digest(path: str | Path) -> str:
     with open(path, "rb") as f:
         return hashlib.blake2b(f.read(), digest_size=20).hexdigest()
 
@@ -141,13 +141,13 @@ def file_digest(path: Path) -> str:
 _verified: dict[str, tuple[int, int]] = {}
 
 
-def _matches(path: Path, want: str) -> bool:
-    info = path.stat()
+def _matches(path: str, want: str) -> bool:
+    info = os.stat(path)
     mark = (info.st_size, info.st_mtime_ns)
-    if _verified.get(str(path)) != mark:
+    if _verified.get(path) != mark:
         if file_digest(path) != want:
             return False
-        _verified[str(path)] = mark
+        _verified[path] = mark
     return True
 
 
@@ -155,8 +155,9 @@ def get(key: str) -> Entry | None:
     """The entry for `key`, verified, or None. A damaged one is removed."""
     folder = _folder() / key
     try:
-        meta = json.loads((folder / "meta.json").read_bytes())
-        whole = all(_matches(folder / name, want) for name, want in meta["files"].items())
+        with open(f"{folder}/meta.json", "rb") as f:
+            meta = json.loads(f.read())
+        whole = all(_matches(f"{folder}/{name}", want) for name, want in meta["files"].items())
     except FileNotFoundError:
         if folder.is_dir():
             discard(key)
@@ -167,8 +168,13 @@ def get(key: str) -> Entry | None:
         discard(key)
         return None
     with contextlib.suppress(OSError):
-        os.utime(folder / "meta.json")  # what was used last is removed last
+        os.utime(f"{folder}/meta.json")  # what was used last is removed last
     return Entry(key, folder, meta)
+
+
+def holds(key: str) -> bool:
+    """Whether there is an entry for `key`, which may still turn out to be damaged."""
+    return os.path.isdir(f"{root()}/{LAYOUT}/{key}")
 
 
 def discard(key: str) -> None:
@@ -250,7 +256,7 @@ def publish(key: str, work: Path, names: list[str], meta: dict[str, Any]) -> Ent
                     return other
     except OSError as e:
         raise explain(e, folder) from e
-    trim(keep=key)
+    _added(folder, size, key)
     entry = get(key)
     if entry is None:
         raise Vanished(
@@ -299,10 +305,28 @@ def _entries(folder: Path) -> list[tuple[float, int, str]]:
     return found
 
 
+# What this process may add until it looks at the whole cache again: folder -> (limit, bytes).
+_room: dict[str, tuple[int, int]] = {}
+
+
+def _added(folder: Path, size: int, key: str) -> None:
+    """Trim, if the new entry may have brought the cache over its limit.
+
+    A look at thousands of entries takes longer than the rest of a build, so not every one looks.
+    What other processes add meanwhile is not seen: each may be over by a part (`SHARE`) of the
+    limit.
+    """
+    most, room = _room.get(str(folder), (0, 0))
+    _room[str(folder)] = most, room - size
+    if most != limit() or size > room:
+        trim(keep=key)
+
+
 def trim(keep: str = "") -> int:
     """Remove the entries used longest ago until the cache is within its limit; returns how many.
 
-    The newest entry and `keep` stay, whatever their size.
+    The newest entry and `keep` stay, whatever their size. A new entry calls this when it may be
+    needed.
 
     A module that a process has loaded stays usable there after its file is removed.
     """
@@ -319,6 +343,7 @@ def trim(keep: str = "") -> int:
         discard(key)
         total -= size
         removed += 1
+    _room[str(folder)] = most, min(most - total, most // SHARE)
     _remove_stale(folder / "tmp", STALE)
     logs = []
     for log in os.scandir(folder / "logs"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +161,9 @@ class Spec:
     op: str
     source: Path
     raw: dict[str, Any]
+    _checked: set[tuple[KernelConfig, str | None]] = field(
+        default_factory=set, init=False, repr=False, compare=False
+    )  # what `check` has found to work: a kernel asks at every launch
 
     @property
     def fidelity(self) -> dict[str, Any]:
@@ -171,13 +174,19 @@ class Spec:
         """Input dtypes with an entry: ("fp32", "bf16", "fp16")."""
         return tuple(dict.fromkeys(entry["in"] for entry in self.raw["entries"]))
 
-    def kernels(self, dtype: str) -> list[str]:
-        """Names of the kernels that take inputs of `dtype`, whatever their role."""
-        return [entry["kernel"] for entry in self.raw["entries"] if entry["in"] == dtype]
+    def kernels(self, dtype: str, role: str | None = None) -> list[str]:
+        """Names of the kernels that take inputs of `dtype`; `role`: those of this role alone."""
+        return [
+            entry["kernel"]
+            for entry in self.raw["entries"]
+            if entry["in"] == dtype and role in (None, _role(entry))
+        ]
 
-    def dtype_of(self, kernel: str) -> str:
-        """Input dtype of the kernel of that name."""
-        return next(entry["in"] for entry in self.raw["entries"] if entry["kernel"] == kernel)
+    def together(self, kernel: str) -> list[str]:
+        """Names of the kernels that are compiled with the one of that name: those of its input
+        dtype and role. A change of a constant is seen as soon as one of them is there."""
+        entry = next(entry for entry in self.raw["entries"] if entry["kernel"] == kernel)
+        return self.kernels(entry["in"], _role(entry))
 
     def entry(self, dtype: str, out_dtype: str, role: str = "forward") -> str:
         """Name of the kernel for these dtypes; an entry without a role is a "forward" one.
@@ -185,7 +194,7 @@ class Spec:
         Raises:
             ConfigError: There is none; the message lists those there are.
         """
-        of_role = [e for e in self.raw["entries"] if e.get("role", "forward") == role]
+        of_role = [e for e in self.raw["entries"] if _role(e) == role]
         for entry in of_role:
             if (entry["in"], entry["out"]) == (dtype, out_dtype):
                 return entry["kernel"]
@@ -280,6 +289,8 @@ class Spec:
         Raises:
             ConfigError: With the value given, the values that work and the largest of them.
         """
+        if (config, dtype) in self._checked:
+            return
         if config.arch not in self.raw["archs"]:
             raise ConfigError(
                 f"{self.op} does not run on {config.arch}; it runs on "
@@ -298,6 +309,7 @@ class Spec:
                 f"{self.raw['ub']['tile'].lower()}={tile} needs {min(needs.values())} bytes of UB; "
                 f"{config.arch} has {budget}. The largest value that works is {largest}"
             )
+        self._checked.add((config, dtype))
 
     def _check_range(self, config: KernelConfig, name: str, rule: dict, dtype: str | None) -> None:
         value = getattr(config, name.lower())
@@ -326,6 +338,10 @@ class Spec:
             f"{name.lower()}={value}: it must be {wanted} on {config.arch} ({rule['why']}). "
             f"The largest value that works is {largest}{near}"
         )
+
+
+def _role(entry: dict[str, str]) -> str:
+    return entry.get("role", "forward")
 
 
 @functools.cache

@@ -57,6 +57,26 @@ def contents(path: str) -> tuple[bytes, str]:
     return data, mark
 
 
+Stamp = tuple[tuple[str, int, int, int, int], ...]
+
+
+def stamp(*more: Path) -> Stamp:
+    """Size and times of all files of the twin and the kernels, and of those in the folders `more`,
+    without reading one: as long as it is the same, a scan of them finds the same. A header that
+    newly shadows another changes it."""
+    found: list[tuple[str, int, int, int, int]] = []
+    todo = [str(folder) for folder in (paths.TWIN, paths.ASCEND, *more)]
+    while todo:
+        for item in os.scandir(todo.pop()):
+            if item.is_dir():
+                todo.append(item.path)
+            else:
+                info = item.stat()
+                mark = (info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+                found.append((item.path, info.st_ino, *mark))
+    return tuple(sorted(found))
+
+
 @functools.lru_cache(maxsize=512)
 def names_in(data: bytes) -> tuple[tuple[tuple[str, bool], ...], bool]:
     """(name, quoted) of each include in `data`, and whether there is one that only a compiler can

@@ -77,9 +77,9 @@ class Kernel:
     """A loaded variant of an `.asc` file. Made by `workbench.build`; not to be constructed
     directly.
 
-    A shipped kernel's entries are compiled per input dtype, those that were not asked for when they
-    are first used, so that a rebuild costs what is looked at. All kernels of any other file are
-    compiled at once.
+    A shipped kernel's entries are compiled per input dtype and role, those that were not asked for
+    when they are first used, so that a rebuild costs what is looked at. All kernels of any other
+    file are compiled at once.
 
     Attributes:
         info: KernelInfo.

@@ -131,9 +131,26 @@ def still_true(meta: dict[str, Any]) -> bool:
     return True
 
 
-def compiled(item: Object) -> Path:
-    """The cached object file, compiled if it is not there."""
-    key = includes.digest(json.dumps(item.key_material(), sort_keys=True).encode())
+_keys: dict[tuple, tuple[includes.Stamp, str]] = {}  # of objects: (stamp of our files, key)
+
+
+def _key(item: Object, stamp: includes.Stamp) -> str:
+    what = (item.name, str(item.source), *item.command, str(item.identity))
+    known = _keys.get(what)
+    if known is None or known[0] != stamp:
+        material = json.dumps(item.key_material(), sort_keys=True)
+        known = _keys[what] = stamp, includes.digest(material.encode())
+    return known[1]
+
+
+def compiled(item: Object, stamp: includes.Stamp | None = None) -> Path:
+    """The cached object file, compiled if it is not there.
+
+    Args:
+        stamp: `includes.stamp()`, where there are several objects; its files are all they are
+            made of.
+    """
+    key = _key(item, includes.stamp() if stamp is None else stamp)
     with turn(key):  # many variants at once need the same slow object once
         entry = cache.get(key)
         if entry is None:
@@ -150,10 +167,13 @@ def compiled(item: Object) -> Path:
 
 
 def all_held(items: list[Object], work: Path) -> list[Path]:
-    """`_held` for each, as many at a time as there are cores: the first build of all compiles the
-    whole runtime."""
+    """`_held` for each, as many at a time as there are cores where one has to be compiled: the
+    first build of all compiles the whole runtime."""
+    stamp = includes.stamp()
+    if all(cache.holds(_key(item, stamp)) for item in items):
+        return [_held(item, work, stamp) for item in items]
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        waiting = [pool.submit(cancelling.bound(_held), item, work) for item in items]
+        waiting = [pool.submit(cancelling.bound(_held), item, work, stamp) for item in items]
         try:
             return [made.result() for made in waiting]
         finally:
@@ -161,9 +181,9 @@ def all_held(items: list[Object], work: Path) -> list[Path]:
                 other.cancel()
 
 
-def _held(item: Object, work: Path) -> Path:
+def _held(item: Object, work: Path, stamp: includes.Stamp) -> Path:
     """The object file in `work`: there it stays, whoever clears or trims the cache meanwhile."""
-    path, held = compiled(item), work / item.name
+    path, held = compiled(item, stamp), work / item.name
     try:
         os.link(path, held)
     except OSError:

@@ -51,11 +51,11 @@ class Object:
     identity: Any
 
     def key_material(self) -> dict[str, Any]:
-        text = self.source.read_bytes()
+        text, mark = includes.contents(str(self.source))
         found = includes.scan(text, self.source.parent, [], self.headers)
         return {
             "object": self.name,
-            "source": includes.digest(text),
+            "source": mark,
             "includes": sorted(found.files.values()),
             "command": self.command,
             "identity": self.identity,

@@ -22,7 +22,7 @@ from workbench.commands.arguments import (
     parse_pairs,
     progress,
 )
-from workbench.errors import InputError
+from workbench.errors import InputError, WorkbenchError
 
 OPS = ("lm_head", "batch_invariant_logp", "det_gemm")
 
@@ -70,8 +70,9 @@ def classes(
     """Group configurations of a kernel by the order they sum in and the bits of their results.
 
     Configurations are the product of the lists. Two are called equal only where order and bits
-    agree. Exit code 1: one failed, or two with one order gave other bits. With --random: the false
-    "equal" are counted against an independent truth; exit code 1 if there are any.
+    agree. Exit code 1: one failed, or two with one order gave other bits; 2: none of them can be
+    built. With --random: the false "equal" are counted against an independent truth; exit code 1
+    if there are any.
 
     Example: workbench classes --tile 64:4096:x2 --max-blocks 1,128 --arch dav-2201,dav-3510
     """
@@ -101,8 +102,23 @@ def classes(
         seed=seed,
         progress=lambda done, total, config: progress(f"{done + 1}/{total} {config!r}"),
     )
+    if not found.classes:
+        _raise_again(found, op, backend)
     lines = [str(found), *(str(d) for d in found.disagreements)]
     return Outcome(found, "\n".join(lines), OK if found.passed else FAILED)
+
+
+def _raise_again(found: Any, op: str, backend: str) -> None:
+    """Where nothing ran: the error of the first build, which decides the exit code, with the
+    reasons of all."""
+    from workbench.build import build
+
+    try:
+        build(op, next(iter(found.failed)), backend=backend)
+    except WorkbenchError as error:
+        reasons = "; ".join(dict.fromkeys(found.failed.values()))
+        error.args = (f"no configuration ran: {reasons}",)
+        raise
 
 
 def _lists(

@@ -14,7 +14,6 @@ from workbench.commands.arguments import (
     SEED,
     SIZE,
     Outcome,
-    json_option,
     progress,
 )
 from workbench.commands.inputs import sample_rows
@@ -51,7 +50,7 @@ from workbench.errors import InputError
 @click.option("--gates", metavar="G,…", help="Which standards; all if left out.")
 @click.option("--mutations", "names", metavar="M,…", help="Which mutations; all if left out.")
 @click.option("--markdown", is_flag=True, help="Print what docs/mutations.md holds.")
-@json_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def mutations(
     dtype: str,
     out: str,
@@ -66,6 +65,7 @@ def mutations(
     gates: str | None,
     names: str | None,
     markdown: bool,
+    as_json: bool,
 ) -> Outcome:
     """Put mistakes into a correct LM head and ask every accuracy standard what it sees.
 
@@ -76,6 +76,8 @@ def mutations(
 
     Example: workbench mutations --dtype fp32 --hidden 4096 --tile 4096
     """
+    if markdown and as_json:
+        raise InputError("--json and --markdown each ask for a form of the output: give one")
     import torch
 
     from workbench.numerics.gates.table import mutation_table

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -19,10 +22,12 @@ from workbench.commands.arguments import (
     parse_constants,
     progress,
 )
-from workbench.errors import InputError
+from workbench.errors import InputError, WorkbenchError
 
 KERNELS = ("lm_head", "det_gemm", "batch_invariant_logp")
 _OUTLINE = 600  # characters of the outline; a tree of 4096 terms may have thousands
+# Python's json reads no more than about 990 levels, less what the reader's own calls take.
+_NESTED = 900
 
 
 @click.command()
@@ -103,6 +108,8 @@ def reveal(
         from workbench.numerics.candidates import load_callable
 
         asked = load_callable(target, f"{', '.join(KERNELS)}, library functions, module:callable")
+    else:
+        _check_name(target)
     from workbench.numerics.memory import check_memory  # torch comes with it
 
     check_memory(16 * n * max(rows or 1, columns or 1), f"a call of {n:,} terms")
@@ -114,7 +121,8 @@ def reveal(
     from workbench.orders.reveal import reveal as find
 
     allowed = "allow" if unexplained else "refuse"
-    tree = find(asked, n, dtype=dtype, array=array, seed=seed, unexplained=allowed, **options)
+    with _options_named():
+        tree = find(asked, n, dtype=dtype, array=array, seed=seed, unexplained=allowed, **options)
     declared = _declared(target, asked, n, tree) if config is not None else None
     data = _data(tree, declared)
     lines = _text(tree, data)
@@ -144,9 +152,10 @@ def _every(
     if arithmetic or options["row"] or options["column"]:
         raise InputError("--all asks for every output: drop --row, --column and --arithmetic")
     rows = options["rows"] or 1
-    found = row_orders(
-        asked, n, rows, columns=options["columns"], dtype=dtype, array=array, seed=seed
-    )
+    with _options_named():
+        found = row_orders(
+            asked, n, rows, columns=options["columns"], dtype=dtype, array=array, seed=seed
+        )
     if config is None:
         return Outcome(found, str(found), FAILED if found.unexplained else OK)
     declared = [_declared(name, asked, n, tree) for tree, _ in found.groups]
@@ -154,6 +163,39 @@ def _every(
     bad = found.unexplained or not all(one["equal"] for one in declared)
     data = {**found.to_dict(), "declared": declared}
     return Outcome(data, "\n".join(lines), FAILED if bad else OK)
+
+
+def _check_name(target: str) -> None:
+    from workbench.orders.reveal.libraries import NAMES
+
+    if target not in NAMES:
+        raise InputError(
+            f"target {target!r} is unknown; known ones are {', '.join((*KERNELS, *NAMES))}, and "
+            "module:callable, a function of terms [R, n] that returns R sums"
+        )
+
+
+@contextlib.contextmanager
+def _options_named() -> Iterator[None]:
+    """Let an error name the options of this command where it names arguments of `wb.reveal`."""
+    try:
+        yield
+    except WorkbenchError as error:
+        if getattr(error, "reason", "") != "raised":  # that one quotes the user's own code
+            error.args = (_as_options(str(error)),)
+        raise
+
+
+def _as_options(message: str) -> str:
+    """`message` with `--rows 3` for `rows=3`, and so on.
+
+    >>> _as_options('row=5 of 1 rows; Ask with unexplained="warn"')
+    '--row 5 of 1 rows; Ask with --unexplained'
+    """
+    message = message.replace('unexplained="warn"', "--unexplained")
+    message = message.replace("reveal(…, rows=N, row=r)", "--rows N --row r")
+    message = message.replace("use row_orders", "use --all")
+    return re.sub(r"\b(rows?|columns?|dtype|n)=('?)([\w,]+)\2", r"--\1 \3", message)
 
 
 def _kernel(name: str, config: KernelConfig, backend: str) -> Any:
@@ -185,7 +227,8 @@ def _data(tree: Any, declared: dict[str, Any] | None) -> dict[str, Any]:
         **report,
         "declared": declared,
         "outline": tree.fold().text(_OUTLINE),
-        "tree": JsonText(tree.to_json()),
+        "parents": tree.parents().tolist(),
+        "tree": JsonText(tree.to_json()) if tree.height <= _NESTED else None,
     }
 
 

@@ -22,6 +22,7 @@ from workbench.commands.arguments import (
 from workbench.errors import InputError
 
 OPS = ("lm_head", "det_gemm")  # of workbench.sweep.space
+OUTPUTS = ("auto", "kernel", "host")  # of workbench.sweep.outputs
 SAMPLES = ("smollm2", "normal", "uniform", "outlier_channels", "heavy_tail", "constant", "linspace",
            "cancellation")  # fmt: skip
 
@@ -70,6 +71,13 @@ SAMPLES = ("smollm2", "normal", "uniform", "outlier_channels", "heavy_tail", "co
     help="Rounds of the wall time; 0: none.",
 )
 @click.option(
+    "--outputs",
+    type=click.Choice(OUTPUTS),
+    default="auto",
+    show_default=True,
+    help="Who computes them: the kernel, or the host kernel in its order; auto: where it is large.",
+)
+@click.option(
     "--same-bits-as",
     metavar="K=V,…",
     help="Recommend only what keeps every bit of this configuration, as tile_length=4096.",
@@ -94,6 +102,7 @@ def sweep(
     hidden: int | None,
     seed: int | None,
     timing: int,
+    outputs: str,
     same_bits_as: str | None,
 ) -> Outcome:
     """Measure the product of the lists, and record each run as it ends.
@@ -105,6 +114,7 @@ def sweep(
     Example: workbench sweep --tile 64:4096:x2 --max-blocks 1,40,128 --store runs.sqlite
     """
     from workbench.sweep import fixtures
+    from workbench.sweep.record import Record, RecordError
     from workbench.sweep.runner import sweep as run_sweep
     from workbench.sweep.space import Space
 
@@ -137,13 +147,35 @@ def sweep(
     if same_bits_as is not None:
         options["same_bits_as"] = _config(same_bits_as, space)
     progress(space.title())
-    found = run_sweep(
-        space, inputs, store, client=scheduler, workers=workers, resume=resume, timing=timing
-    )
-    advice = found.recommendations(**options)
-    data = found.to_dict()
+    try:
+        record = Record(store)
+    except RecordError as error:  # no check failed: the path is the wrong one
+        raise InputError(str(error)) from error
+    try:
+        found = run_sweep(
+            space,
+            inputs,
+            record,
+            client=scheduler,
+            workers=workers,
+            resume=resume,
+            timing=timing,
+            outputs=outputs,
+        )
+    except KeyboardInterrupt:
+        progress(f"{len(record)} runs are in {store}; go on with --resume")
+        raise
+    finally:
+        record.close()
+    data, text, good = found.to_dict(), [str(found)], found.passed
+    try:
+        advice = found.recommendations(**options)
+    except InputError as error:  # the runs are made: say what they are in any case
+        advice, good = [], False
+        data["notes"].append(f"no recommendation: {error}")
+        text.append(data["notes"][-1])
     data["recommendations"] = [one.to_dict() for one in advice]
-    return Outcome(data, "\n".join([str(found), *map(str, advice)]), OK if found.passed else FAILED)
+    return Outcome(data, "\n".join([*text, *map(str, advice)]), OK if good else FAILED)
 
 
 def _words(text: str, option: str, known: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -180,8 +212,13 @@ def _config(text: str, space: Any) -> dict[str, Any]:
     rules = spec(space.op)
     numbers = {n: getattr(rules.complete(KernelConfig().replace(**{n: v})), n)
                for n, v in found.items() if n != "arch"}  # fmt: skip
+    refused = ""
     for point in space.points():
         fits = all(getattr(point.config, n) == v for n, v in numbers.items())
         if fits and found.get("arch", point.config.arch) == point.config.arch:
-            return found
+            if not point.refusal:
+                return found
+            refused = point.refusal
+    if refused:
+        raise InputError(f"--same-bits-as {text!r} cannot be built: {refused}")
     raise InputError(f"--same-bits-as {text!r} is not in the space; add it to the lists")

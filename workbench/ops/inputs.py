@@ -94,9 +94,10 @@ def check_lm_head(
             )
     wanted = out_dtype or hidden.dtype
     if wanted not in (hidden.dtype, torch.float32):
+        names = dict.fromkeys((short_name(hidden.dtype), "fp32"))
         raise InputError(
             f"out_dtype={out_dtype}: logits of {short_name(hidden.dtype)} inputs come as "
-            f"{short_name(hidden.dtype)} or fp32"
+            f"{' or '.join(names)}"
         )
     if max(hidden.shape[:-1].numel(), *hidden.shape, *weight.shape) > LARGEST:
         raise InputError(

@@ -52,10 +52,13 @@ __all__ = [
     "warp_shuffle_order",
 ]
 
-_CALLABLE = ("linear", "logp")  # modules that are functions too; they load torch, so on first use
+# What loads torch, so on first use: modules that are functions too, and a class.
+_CALLABLE = ("linear", "logp")
 
 
 def __getattr__(name: str) -> Any:
     if name in _CALLABLE:
         return importlib.import_module(f"workbench.orders.{name}")
+    if name == "OnHost":
+        return importlib.import_module("workbench.orders.on_host").OnHost
     raise AttributeError(f"module 'workbench.orders' has no attribute {name!r}")

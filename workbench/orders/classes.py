@@ -154,7 +154,10 @@ class BitClasses(Result):
             reasons.setdefault(why, []).append(config)
         for why, configs in reasons.items():
             line = {"class": "!", "order": "-", "height": "-"}
-            table.append(line | {"configurations": f"{config_text(self.op, configs)}: {why}"})
+            # "tile_length=100: it must be …" names a constant itself
+            text = config_text(self.op, configs, but=why.partition("=")[0])
+            join = "; " if ": " in text else ": "
+            table.append(line | {"configurations": f"{text}{join}{why}"})
         return table
 
     def title(self) -> str:
@@ -338,8 +341,8 @@ def letter(number: int) -> str:
     return text
 
 
-def config_text(op: str, configs: Sequence[KernelConfig]) -> str:
-    """Configurations in a few words: what all have in common is left out.
+def config_text(op: str, configs: Sequence[KernelConfig], but: str = "") -> str:
+    """Configurations in a few words: what all have in common is left out, and the constant `but`.
 
     Example:
         >>> pairs = [(64, 1), (64, 2), (128, 1), (128, 2)]
@@ -353,7 +356,7 @@ def config_text(op: str, configs: Sequence[KernelConfig]) -> str:
         names = list(dict.fromkeys(name for constants in here for name in constants))
         names.sort(key=lambda name: (name not in _LENGTHS, name))
         values = {k: list(dict.fromkeys(c[k] for c in here if k in c)) for k in names}
-        shown = [k for k in names if len(values[k]) > 1 or k in _LENGTHS]
+        shown = [k for k in names if k != but and (len(values[k]) > 1 or k in _LENGTHS)]
         product = 1
         for name in shown:
             product *= len(values[name])

@@ -101,39 +101,56 @@ def fp32_array(name: str, value: Any) -> np.ndarray:
 
 
 def fused_mask(tree: ReductionTree, fused: Any) -> np.ndarray:
-    """`fused` as a checked bool array [n].
+    """`fused` as a checked bool array [n]; None: none.
 
     Raises:
-        InputError: Wrong shape or dtype, both leaves of a pair fused, or a leaf of a node with more
-            than two children.
+        InputError: Wrong shape or dtype, both leaves of a pair fused, or a leaf of a tree with more
+            than two children in a node.
     """
-    n = tree.leaves
-    if fused is None:
-        return np.zeros(n, bool)
-    mask = np.asarray(fused)
-    if mask.shape != (n,) or mask.dtype != bool:
-        raise InputError(
-            f"fused is {mask.dtype} {list(mask.shape)}; want one bool per term, [{n}]: True where "
-            "the product enters its first addition unrounded"
-        )
-    if not mask.any():
-        return mask
-    if tree.arity != 2:
+    mask = exact_products(tree, np.zeros(tree.leaves, bool) if fused is None else fused)
+    if mask.any() and tree.arity != 2:
         raise InputError(
             "fused products need an addition of two; this order has "
             + (f"a node with {tree.arity} children" if tree.arity else "no addition at all")
         )
-    pairs = tree.children.reshape(-1, 2)
-    is_fused = np.zeros(n + len(pairs), bool)
-    is_fused[:n] = mask
-    both = np.flatnonzero(is_fused[pairs].all(1))
+    return mask
+
+
+def exact_products(tree: ReductionTree, mask: Any) -> np.ndarray:
+    """`mask` as a checked bool array [n]: products that enter their first addition unrounded.
+
+    A node with more than two children may take any of them; one with two children one at most.
+
+    Raises:
+        InputError: Wrong shape or dtype, or both leaves of a pair.
+    """
+    mask = np.asarray(mask)
+    if mask.shape != (tree.leaves,) or mask.dtype != bool:
+        raise InputError(
+            f"fused is {mask.dtype} {list(mask.shape)}; wanted one bool for each of the "
+            f"{tree.leaves} products: True where it enters its first addition unrounded"
+        )
+    pairs = pairs_of_leaves(tree)
+    both = np.flatnonzero(mask[pairs].all(0))
     if len(both):
-        i, j = pairs[both[0]].tolist()
+        i, j = pairs[:, both[0]].tolist()
         raise InputError(
             f"the terms {i} and {j} are added to each other and both are fused; a multiply-add "
             "fuses one product, so the other was rounded before. Leave one of them out"
         )
     return mask
+
+
+def pairs_of_leaves(tree: ReductionTree) -> np.ndarray:
+    """The two terms of each binary node that adds two terms: int64 [2, k].
+
+    Example:
+        >>> pairs_of_leaves(ReductionTree.from_nested([[[0, 3], 2], 1])).tolist()
+        [[0], [3]]
+    """
+    starts = tree.offsets[:-1][np.diff(tree.offsets) == 2]
+    pairs = np.stack([tree.children[starts], tree.children[starts + 1]])
+    return pairs[:, (pairs < tree.leaves).all(0)]
 
 
 def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

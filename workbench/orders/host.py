@@ -12,7 +12,7 @@ from typing import Any
 from workbench import paths
 from workbench.build import cache, compiler, includes, steps
 from workbench.build.twin import BASE
-from workbench.errors import BuildError
+from workbench.errors import BuildError, InputError
 
 FOLDER = paths.CSRC / "orders"
 # For what the kernels of the twin's runtime are included from.
@@ -65,6 +65,14 @@ def library(source: str) -> ctypes.CDLL:
 
 @functools.cache
 def _library(source: str, cxx: compiler.Compiler) -> ctypes.CDLL:
+    for _ in range(steps.ATTEMPTS - 1):
+        path = compiled(FOLDER / source, cxx)
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:
+            if path.exists():
+                raise
+            # Another process has cleared the cache since.
     return ctypes.CDLL(str(compiled(FOLDER / source, cxx)))
 
 
@@ -99,3 +107,47 @@ def compiled(path: Path, cxx: compiler.Compiler, flags: list[str] | None = None)
                 meta = {"what": name, "source": str(path), "compiler": cxx.version}
                 entry = cache.publish(key, work, [name], meta)
     return entry.path(name)
+
+
+def check_strided(**tensors: Any) -> None:
+    """Refuse tensors that are not plain ones on the CPU; None is none.
+
+    Raises:
+        InputError: On another device, sparse, or without memory (`address`).
+    """
+    for name, tensor in tensors.items():
+        if tensor is None:
+            continue
+        if tensor.device.type != "cpu":
+            raise InputError(
+                f"{name} is on {tensor.device}; this runs on the host. Give tensors on the CPU"
+            )
+        layout = str(tensor.layout).removeprefix("torch.")
+        if layout != "strided":
+            raise InputError(f"{name} is {layout}; want a plain tensor, as {name}.to_dense() gives")
+        address(name, tensor)
+
+
+def address(name: str, tensor: Any) -> int | None:
+    """Where a tensor's elements stand, None for None: what C++ may read and write.
+
+    Raises:
+        InputError: They stand nowhere: a fake tensor, or one of torch.func's or a tracer's.
+
+    Example:
+        >>> import torch
+        >>> address("x", torch.ones(2)) > 0
+        True
+    """
+    if tensor is None:
+        return None
+    try:
+        found = tensor.data_ptr()
+    except RuntimeError:  # what torch says where there is no storage
+        found = 0
+    if tensor.numel() and (not found or tensor.device.type != "cpu"):
+        raise InputError(
+            f"{name} is a {type(tensor).__name__} without memory of its own on the CPU, as under "
+            "FakeTensorMode, torch.func and tracers. Call this outside of them, on plain tensors"
+        )
+    return found

@@ -11,7 +11,7 @@ import torch
 from workbench._callable import make_callable
 from workbench.build import arch as architectures
 from workbench.build.config import KernelConfig, spec
-from workbench.errors import InputError, WorkbenchError
+from workbench.errors import ConfigError, InputError, WorkbenchError
 from workbench.ops.inputs import check_lm_head, short_name
 from workbench.ops.variant import plain
 from workbench.orders import host
@@ -63,9 +63,10 @@ def linear(
         [..., V] of `out_dtype`.
 
     Raises:
-        InputError: Shapes, dtypes or devices that do not fit, a tree over another H, or one with a
-            node of more than two children.
-        WorkbenchError: With a tree: this thread flushes subnormals to zero.
+        InputError: Shapes, dtypes or devices that do not fit, tensors without memory (sparse, fake,
+            under torch.func), a tree over another H, or one with a node of more than two children.
+        WorkbenchError: With a tree: this thread flushes subnormals to zero, or does not round to
+            nearest.
         ConfigError: A configuration that the kernel does not take.
         BuildError, MissingError: No C++ compiler, or one that fails.
 
@@ -76,10 +77,7 @@ def linear(
         [[8.0, 8.0, 8.0], [8.0, 8.0, 8.0]]
     """
     wanted = check_lm_head(hidden, weight, bias, out_dtype)
-    if hidden.device.type != "cpu":
-        raise InputError(
-            f"hidden is on {hidden.device}; this runs on the host. Give tensors on the CPU"
-        )
+    host.check_strided(hidden=hidden, weight=weight, bias=bias)
     threads = checked_threads(threads)
     if isinstance(config_or_tree, ReductionTree):
         return _by_tree(hidden, weight, config_or_tree, bias, wanted, threads)
@@ -87,17 +85,18 @@ def linear(
     spec("lm_head").check(config, short_name(hidden.dtype))
     hidden, weight = plain(hidden), plain(weight)
     bias = None if bias is None else plain(bias)
-    out = torch.empty((*hidden.shape[:-1], weight.shape[0]), dtype=wanted)
+    # On the CPU whatever torch's default device is.
+    out = torch.empty((*hidden.shape[:-1], weight.shape[0]), dtype=wanted, device="cpu")
     if not out.numel():
         return out
     width, vocab = hidden.shape[-1], weight.shape[0]
     arch, tile = architectures.load(config.arch), config.tile_length
     rest = width % tile
     call = _Call(
-        hidden=hidden.data_ptr(),
-        weight=weight.data_ptr(),
-        bias=None if bias is None else bias.data_ptr(),
-        out=out.data_ptr(),
+        hidden=host.address("hidden", hidden),
+        weight=host.address("weight", weight),
+        bias=host.address("bias", bias),
+        out=host.address("out", out),
         rows=out.numel() // vocab,
         width=width,
         vocab=vocab,
@@ -119,8 +118,12 @@ def config_of(given: Any, op: str) -> KernelConfig:
     with one, or None.
 
     Raises:
-        ConfigError: It has constants that `op` does not have, or is something else.
+        ConfigError: It has constants that `op` does not have, is built for another operator, or is
+            something else.
     """
+    made_for = getattr(getattr(given, "spec", None), "op", op)
+    if made_for != op:  # some have no constants beyond those of another
+        raise ConfigError(f"{given!r:.80} is a {made_for}; want a {op}, its KernelConfig, or None")
     config = getattr(given, "config", given)
     return spec(op).complete(config)
 
@@ -164,17 +167,23 @@ def _by_tree(
             f"this tree adds {tree.leaves} products and hidden {tuple(hidden.shape)} has H = "
             f"{width}; take the order for n={width}"
         )
-    out = torch.empty((*hidden.shape[:-1], vocab), dtype=wanted)
+    out = torch.empty((*hidden.shape[:-1], vocab), dtype=wanted, device="cpu")
     if not out.numel():
         return out
-    flat, rows = out.view(-1, vocab), plain(hidden).reshape(-1, width).float()
     if not width:
-        return out.copy_(torch.zeros(vocab) if bias is None else bias)
-    tiny = torch.full((1,), 2.0**-149)
-    if not (tiny + tiny).any():  # what comes after the sums is torch's own
+        raise InputError(f"hidden {tuple(hidden.shape)} has no products to add in this order")
+    flat, rows = out.view(-1, vocab), plain(hidden).reshape(-1, width).float()
+    # What comes after the sums is torch's own, in this thread's environment.
+    tiny, one = (torch.full((1,), x, device="cpu") for x in (2.0**-149, 1.0))
+    if not (tiny + tiny).any():
         raise WorkbenchError(
             "this thread flushes subnormal numbers to zero, and an order with its bias keeps them. "
             "Call torch.set_flush_denormal(False) first"
+        )
+    if bool((one + tiny != 1).any() or (one - tiny != 1).any()):
+        raise WorkbenchError(
+            "this thread does not round to nearest, and an order with its bias does. "
+            "Set the rounding mode back (FE_TONEAREST) first"
         )
     kernel = host_kernel(tree, zero_start=True)
     step = max(1, min(_TREE_BYTES // (_FP32_BYTES * max(width, 1)), -(-vocab // threads)))
@@ -184,7 +193,8 @@ def _by_tree(
         sums = kernel(rows, plain(weight[columns]).float())
         if bias is not None:
             sums = sums + plain(bias[columns]).float()
-        flat[:, columns] = torch.where(sums.isnan(), torch.nan, sums)  # canonical
+        # NaN canonical after the rounding: torch's own to bf16 makes another one.
+        flat[:, columns] = sums.to(wanted).masked_fill_(sums.isnan(), torch.nan)
 
     with ThreadPoolExecutor(max_workers=threads) as pool:
         list(pool.map(part, range(0, vocab, step)))

@@ -10,7 +10,6 @@ import torch
 from workbench._callable import make_callable
 from workbench.build import arch as architectures
 from workbench.build.config import spec
-from workbench.errors import InputError
 from workbench.ops.inputs import IGNORE_INDEX, check_logp, check_targets, short_name
 from workbench.ops.variant import plain
 from workbench.orders import host
@@ -56,7 +55,8 @@ def logp(
         (logp, lse), both fp32 [...], in nats.
 
     Raises:
-        InputError: Shapes, dtypes, devices or targets that do not fit.
+        InputError: Shapes, dtypes, devices or targets that do not fit, or tensors without memory
+            (sparse, fake, under torch.func).
         ConfigError: A configuration that the kernel does not take.
         BuildError, MissingError: No C++ compiler, or one that fails.
 
@@ -67,14 +67,12 @@ def logp(
         (tensor([0.]), tensor([0.]))
     """
     check_logp(logits, target, ignore_index)
-    if logits.device.type != "cpu":
-        raise InputError(
-            f"logits is on {logits.device}; this runs on the host. Give tensors on the CPU"
-        )
+    host.check_strided(logits=logits, target=target)
     threads = checked_threads(threads)
     config = config_of(config, _OP)
     spec(_OP).check(config, short_name(logits.dtype))
-    result, lse = (torch.empty(target.shape, dtype=torch.float32) for _ in range(2))
+    # On the CPU whatever torch's default device is.
+    result, lse = (torch.empty(target.shape, dtype=torch.float32, device="cpu") for _ in range(2))
     rows, vocab = target.numel(), logits.shape[-1]
     if not rows:
         return result, lse
@@ -83,10 +81,10 @@ def logp(
     logits, target = plain(logits), plain(target.long())
     arch, tile = architectures.load(config.arch), config.tile_length
     call = _Call(
-        logits=logits.data_ptr(),
-        target=target.data_ptr(),
-        logp=result.data_ptr(),
-        lse=lse.data_ptr(),
+        logits=host.address("logits", logits),
+        target=host.address("target", target),
+        logp=host.address("logp", result),
+        lse=host.address("lse", lse),
         rows=rows,
         vocab=vocab,
         tile=tile,
@@ -96,7 +94,8 @@ def logp(
         dtype=_DTYPES[logits.dtype],
         threads=threads,
     )
-    host.library("logp.cpp").order_logp(ctypes.byref(call))
+    if host.library("logp.cpp").order_logp(ctypes.byref(call)):
+        raise MemoryError(f"no memory for the threads of logits {tuple(logits.shape)}")
     return result, lse
 
 

@@ -147,7 +147,8 @@ def _finding(costs: Mapping[str, Cost]) -> str:
     if best == worst:
         return f"{best} is limited by {costs[best].limiting} ({label})"
     ratio = costs[worst].overlapped / costs[best].overlapped
-    return f"{best} would be {ratio:.2g} times as fast as {worst} ({label})"
+    times = f"{ratio:.2g}" if ratio < 100 else f"{ratio:.0f}"
+    return f"{best} would be {times} times as fast as {worst} ({label})"
 
 
 def _laws_found(growths: Mapping[str, Growth]) -> str:
@@ -159,7 +160,8 @@ def _laws_found(growths: Mapping[str, Growth]) -> str:
 def _evidence(costs: Sequence[Cost], note: str) -> str:
     archs = dict.fromkeys(f"{c.rates.arch}, {c.rates.cores} vector cores" for c in costs)
     assumed = [c.assumed_share for c in costs]
-    share = f"{100 * min(assumed):.0f} to {100 * max(assumed):.0f} %"
+    ends = dict.fromkeys(f"{100 * end:.0f}" for end in (min(assumed), max(assumed)))
+    share = f"{' to '.join(ends)} %"
     parts = [
         note,
         ", ".join(archs),

@@ -124,5 +124,5 @@ def _finding(table: _Table, dtype: str) -> str:
 
 def _note(table: _Table) -> str:
     marks = "number: % of outputs flagged, ✕: flagged as a whole, ·: passes"
-    model = "numpy model of the declared order, no hardware"
-    return f"{marks} · {model} · tile {table.tile}, {table.arch} · bench {table.bench}"
+    order = f"declared order of tile {table.tile}, {table.arch}; no hardware"
+    return f"{marks} · {order} · bench {table.bench}"

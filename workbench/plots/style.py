@@ -15,7 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.textpath import TextPath
 
 from workbench import __version__
 
@@ -42,12 +44,23 @@ def figure(width: float, height: float, title: str, evidence: str = "") -> Figur
     """An empty figure of `width` x `height` inches with its title and evidence line."""
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08)
     fig = Figure(figsize=(width, height), dpi=DPI, layout=layout, facecolor="white")
-    lines = textwrap.fill(title, int(width / 0.125))
-    fig.suptitle(lines, x=0.01, ha="left", fontsize=15, fontweight="bold", color=INK)
+    fig.suptitle(
+        _wrapped(title, width), x=0.01, ha="left", fontsize=15, fontweight="bold", color=INK
+    )
     if evidence:
         small = textwrap.fill(evidence, int(width / _CHARACTER))
         fig.supxlabel(small, x=0.01, ha="left", fontsize=8, color=SOFT, linespacing=1.35)
     return fig
+
+
+def _wrapped(title: str, width: float) -> str:
+    """The title in lines that fit: letters differ in width, so each line is measured."""
+    bold, lines = FontProperties(weight="bold", size=15), [title]
+    for characters in range(int(width / 0.125), 8, -1):
+        lines = textwrap.wrap(title, characters)
+        if all(TextPath((0, 0), s, prop=bold).get_extents().x1 / 72 < width - 0.2 for s in lines):
+            break
+    return "\n".join(lines)
 
 
 def plain_axes(ax: Axes, *, grid: bool = False) -> None:

@@ -11,16 +11,18 @@ from matplotlib import colormaps
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
+from workbench.errors import InputError
 from workbench.plots import style
 from workbench.sweep import choose
+from workbench.sweep.result import counted
 from workbench.sweep.run import Run
 
 # What a cell may show -> (in words, of a run, whether the steps between values are ratios).
 SHOWN: dict[str, tuple[str, Any, bool]] = {
-    "drift": ("largest error", lambda r: r.drift and r.drift.max_abs, True),
+    "drift": ("largest error of a logit", lambda r: r.drift and r.drift.max_abs, True),
     "bound": ("largest error / its bound", lambda r: r.bound and r.bound.worst_ratio, False),
     "bytes": ("bytes moved per logit", choose.bytes_per_logit, True),
-    "time": ("times the time of F.linear", lambda r: r.time and 1 / r.time.ratio, True),
+    "time": ("wall time over F.linear's", lambda r: r.time and 1 / r.time.ratio, True),
 }
 _LEFT = ("tile_length", "leaf_length")
 _WORDS = {"tile_length": "tile length", "leaf_length": "leaf length", "max_blocks": "MAX_BLOCKS"}
@@ -35,13 +37,24 @@ def sweep_table(runs: Sequence[Run], shown: str = "drift", *, title: str = "") -
             "–", one that failed "!".
         shown: "drift", "bound", "bytes" or "time".
         title: The finding; "": counts of configurations and classes.
+
+    Raises:
+        InputError: No runs; an unknown name; two runs of one cell: other inputs, shapes, backends,
+            versions or repetitions.
     """
+    if shown not in SHOWN:
+        raise InputError(f"shown={shown!r}; give one of {', '.join(SHOWN)}")
     words, of, ratios = SHOWN[shown]
     runs = list(runs)
+    if not runs:
+        raise InputError("there is nothing to draw; give the runs of a sweep or a record")
+    if shown == "time" and {run.backend for run in runs} == {"twin"}:
+        words += " (of a simulation)"
     letters = {run.key: one.letter for one in choose.classes(runs) for run in one.runs}
     names = ["arch", "dtype", *dict.fromkeys(n for run in runs for n in run.config)]
     varied = [n for n in names if len({str(choose.value(run, n)) for run in runs}) > 1]
-    left = next((n for n in _LEFT if n in varied), varied[0] if varied else names[-1])
+    asked = varied or names
+    left = next((n for n in _LEFT if n in asked), asked[0])
     # MAX_BLOCKS last: what should have the same bits stands side by side.
     tops = sorted((n for n in varied if n != left), key=lambda n: n == "max_blocks")
     rows = sorted({_sort(run, [left]) for run in runs})
@@ -50,6 +63,11 @@ def sweep_table(runs: Sequence[Run], shown: str = "drift", *, title: str = "") -
     marks = np.full(values.shape, "", dtype=object)
     for run in runs:
         at = rows.index(_sort(run, [left])), columns.index(_sort(run, tops))
+        if marks[at]:
+            raise InputError(
+                f"two runs of {choose.label(run)}: a cell holds one. Draw one input, shape, "
+                "backend and version at a time, for example those of one run.inputs.fixture_id"
+            )
         number = of(run) if run.status == "ok" else None
         values[at] = math.nan if number is None else number
         text = "" if number is None else f"\n{_short(number, shown)}"
@@ -64,7 +82,8 @@ def sweep_table(runs: Sequence[Run], shown: str = "drift", *, title: str = "") -
         max(8.0, 2.2 + (0.66 if turned else max(0.9, 0.09 * widest)) * len(columns)),
         2.9 + 0.55 * len(rows) + (0.9 if turned else 0.2 * len(tops)),
         title
-        or f"{done} configurations, {classes} bit classes: cells of one letter give the same bits",
+        or f"{counted(done, 'configuration')}, {counted(classes, 'bit class', 'bit classes')}: "
+        "cells of one letter give the same bits",
         _evidence(runs),
     )
     ax = fig.subplots()
@@ -95,18 +114,18 @@ def pareto_plot(found: choose.Recommendation, runs: Sequence[Run], *, title: str
 
     Args:
         found: Of `recommend`.
-        runs: Those it was made of.
+        runs: Those it was made of: what the line below says they rest on.
         title: The finding; "": what is recommended.
     """
-    considered = [run for run in runs if not choose.why_not(run, found.cost)
-                  and run.arch == found.choice.config["arch"]
-                  and run.dtype == found.choice.dtype]  # fmt: skip
+    keys = {key for choice in found.choices for key in choice.runs}
+    considered = [run for run in runs if run.key in keys]
     fig = style.figure(
         9.0, 5.6, title or f"Recommended: {found.choice.label}", _evidence(considered)
     )
     ax = fig.subplots()
-    x = [choose.cost_of(run, found.cost) or 0.0 for run in considered]
-    y = [getattr(run.drift, found.drift) for run in considered]
+    # A point is a configuration over all its inputs, as in the front.
+    x = [choice.cost for choice in found.choices]
+    y = [choice.drift for choice in found.choices]
     ax.scatter(x, y, s=46, color=style.CATEGORIES[0], alpha=0.45, lw=0, label="configurations")
     front = found.front
     ax.plot(
@@ -124,23 +143,28 @@ def pareto_plot(found: choose.Recommendation, runs: Sequence[Run], *, title: str
         [best.cost], [best.drift], s=190, facecolor="none", edgecolor=style.ACCENT, lw=2.2,
         label="recommended", zorder=3,
     )  # fmt: skip
-    ax.axhline(best.reference_drift, color=style.SOFT, lw=1, ls="--")
-    ax.annotate(
-        "torch.mv's own error",
-        (1, best.reference_drift),
-        xycoords=("axes fraction", "data"),
-        xytext=(-4, 4),
-        textcoords="offset points",
-        ha="right",
-        color=style.SOFT,
-        fontsize=10,
-    )
+    # Several inputs have several references: there is no one line.
+    one = best.reference_drift if len(best.runs) == 1 else math.nan
+    line, words = (one, "torch.mv's own error") if found.limit is None else (found.limit, "limit")
+    if math.isfinite(line):
+        ax.axhline(line, color=style.SOFT, lw=1, ls="--")
+        ax.annotate(
+            words,
+            (1, line),
+            xycoords=("axes fraction", "data"),
+            xytext=(-4, 4),
+            textcoords="offset points",
+            ha="right",
+            color=style.SOFT,
+            fontsize=10,
+        )
     if min(x) > 0 and max(x) > 8 * min(x):
         ax.set_xscale("log")
-    ax.set_ylim(0, 1.15 * max([*y, best.reference_drift]))
+    ax.set_ylim(0, 1.15 * max([*y, line if math.isfinite(line) else 0.0]))
     style.plain_axes(ax, grid=True)
     ax.set_xlabel(choose.COSTS[found.cost])
-    ax.set_ylabel(f"error of the logits, {found.drift}")
+    of = "\n(the largest of its inputs)" if len(best.runs) > 1 else ""
+    ax.set_ylabel(f"error of the logits, {found.drift}{of}")
     ax.yaxis.set_major_formatter(lambda value, _: style.scientific(value))
     ax.legend(frameon=False, fontsize=10.5, loc="best")
     return fig
@@ -157,9 +181,11 @@ def _words(runs: Sequence[Run], names: Sequence[str], place: tuple[Any, ...]) ->
 
 
 def _short(number: float, shown: str) -> str:
-    return f"{number:.2f}" if shown == "bound" else (
-        f"{number:.0f}" if number >= 10 else style.scientific(number)
-    )  # fmt: skip
+    if shown == "bound":
+        return f"{number:.2f}"
+    if number >= 10:
+        return f"{number:.0f}"
+    return f"{number:.2g}" if shown == "time" else style.scientific(number)
 
 
 def _colors(values: np.ndarray, ratios: bool) -> np.ndarray:

@@ -16,6 +16,7 @@ from workbench._callable import make_callable
 _LAZY = {
     "Cost": "cost_model",
     "InputRef": "fixtures",
+    "NothingToChoose": "choose",
     "Record": "record",
     "RecordError": "record",
     "Run": "run",

@@ -43,6 +43,7 @@ class Comparison(Result):
         same_bits: True or False; None where that is no question: `why` says why not.
         same_order: The same for the order of summation; orders are compared on any inputs.
         why: Empty, or why bits are not compared.
+        cautions: What of the changes is no difference between the configurations.
     """
 
     a: Run
@@ -51,6 +52,7 @@ class Comparison(Result):
     same_bits: bool | None
     same_order: bool | None
     why: str
+    cautions: tuple[str, ...] = ()
 
     def of(self, part: str) -> tuple[Change, ...]:
         """The changes of one part, e.g. "drift"."""
@@ -63,6 +65,7 @@ class Comparison(Result):
             "same_bits": self.same_bits,
             "same_order": self.same_order,
             "why": self.why,
+            "cautions": list(self.cautions),
             "changes": [change.to_dict() for change in self.changes],
         }
 
@@ -78,6 +81,7 @@ class Comparison(Result):
             name = c.part if c.name == c.part else f"{c.part}, {c.name.rpartition('.')[2]}"
             a, b = ("-" if value is None else str(value) for value in (c.a, c.b))
             lines.append(f"  {name}: {a} | {b}")
+        lines += [f"  note: {text}" for text in self.cautions]
         return "\n".join(lines)
 
     def title(self) -> str:
@@ -110,7 +114,8 @@ def compare(a: Run, b: Run) -> Comparison:
     order = None if None in (a.order_hash, b.order_hash) else a.order_hash == b.order_hash
     parts = list(dict.fromkeys(change.part for change in changes))
     changes.sort(key=lambda change: parts.index(change.part))
-    return Comparison(a, b, tuple(changes), None if why else a.bits == b.bits, order, why)
+    same = None if why else a.bits == b.bits
+    return Comparison(a, b, tuple(changes), same, order, why, tuple(_cautions(a, b, same)))
 
 
 def _why_not(a: Run, b: Run) -> str:
@@ -128,6 +133,20 @@ def _why_not(a: Run, b: Run) -> str:
     if a.bits is None or b.bits is None:
         return f"{(a if a.bits is None else b).label} has none"
     return ""
+
+
+def _cautions(a: Run, b: Run, same_bits: bool | None) -> list[str]:
+    found = []
+    machines = [(r.backend, r.provenance.machine, r.provenance.cpu) for r in (a, b)]
+    if a.time and b.time and machines[0] != machines[1]:
+        found.append("the times are of two machines: their ratios do not compare the kernels")
+    versions = [(r.provenance.torch, r.provenance.workbench) for r in (a, b)]
+    if same_bits is False and versions[0] != versions[1]:
+        found.append(
+            "other versions of torch or workbench: the adversarial data that `bits` stand for too "
+            "may have been drawn otherwise. Measure both with one"
+        )
+    return found
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -154,7 +154,8 @@ def unit_seconds(given: Rates, blocks: int, counter: str, rate: str) -> float:
 
 @dataclass(frozen=True)
 class Term(Result):
-    """One part of a pipe's time: `count` x `unit` = `seconds`; `rate` and its `tag`."""
+    """One part of a pipe's time: `count` x `unit` = `seconds`; `rate` and its `tag`, which is
+    "assumed" for cycles of an assumed clock too."""
 
     pipe: str
     counter: str
@@ -226,15 +227,17 @@ class Cost(Result):
     @property
     def assumed_share(self) -> float:
         """The part of the limiting pipe's time, and of the start, that rests on assumed rates."""
-        pipes = ("MTE2", "MTE3") if self.limiting == "GM" else (self.limiting,)
-        busy = [t for t in self.terms if t.pipe in pipes]
-        assumed = sum(t.seconds for t in busy if t.tag == "assumed")
+        if self.limiting == "GM":
+            busy = [(self.gm_seconds, self.rates.table["gm_bytes_per_second"].tag)]
+        else:
+            busy = [(t.seconds, t.tag) for t in self.terms if t.pipe == self.limiting]
+        assumed = sum(seconds for seconds, tag in busy if tag == "assumed")
         start = sum(
             count * self.rates.seconds(name)
             for name, count in (("launch_seconds", 1), ("block_seconds", self.waves))
             if self.rates.table[name].tag == "assumed"
         )
-        whole = sum(t.seconds for t in busy) + self.start_seconds
+        whole = sum(seconds for seconds, _ in busy) + self.start_seconds
         return (assumed + start) / whole if whole else 0.0
 
     def formula(self) -> str:
@@ -357,7 +360,7 @@ def cost(
         for counter, rate in parts.items():
             unit, count = unit_seconds(given, done.blocks, counter, rate), done.counters[counter]
             name = rate if rate != "bytes" else _binding(given, done.blocks)
-            tag = given.table[name].tag
+            tag = given.tag(name)
             terms.append(Term(pipe, counter, count, name, tag, unit, count * unit))
     pipes = {p: sum(t.seconds for t in terms if t.pipe == p) for p in PIPES}
     moved = done.counters["gm_to_ub_bytes"] + done.counters["ub_to_gm_bytes"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ _NETWORK = {
     *("lustre", "gpfs", "beegfs", "pvfs2", "orangefs", "gfs2", "ocfs2", "glusterfs", "davfs"),
     *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.rclone", "fuse.juicefs"),
     *("fuse.davfs2", "fuse.goofys", "fuse.gcsfuse", "fuse.mount-s3", "fuse.beegfs-fuse"),
+    *("fuse.obsfs", "fuse.ossfs", "fuse.cosfs", "fuse.s3ql", "fuse.alluxio-fuse", "fuse.hdfs"),
+    *("fuse.cephfs", "fuse.mfs", "fuse.curvefs", "panfs", "wekafs", "dpc", "vboxsf"),
 }
 _MOUNTS = Path("/proc/self/mountinfo")
 _MAGIC_PAGE = 512  # bytes of the smallest page SQLite has
@@ -53,7 +56,8 @@ def filesystem(path: Path, mounts: Path = _MOUNTS) -> str | None:
     best, found = -1, None
     for line in lines:
         left, _, right = line.partition(" - ")
-        point = left.split()[4].encode().decode("unicode_escape")  # a space is written \040
+        # A space is written \040; other letters stand as they are.
+        point = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), left.split()[4])
         parts = len(Path(point).parts)
         if where.is_relative_to(point) and parts >= best:  # of two on one point the later counts
             best, found = parts, right.split()[0]

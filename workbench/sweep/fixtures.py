@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,11 +54,12 @@ class Fixture:
         return len(self.hidden), self.hidden.shape[1], len(self.weight)
 
 
-def references(given: Any, folder: Path) -> list[InputRef]:
-    """References for what a caller names or holds; tensors are written to `folder`.
+def references(given: Any, folder: Callable[[], Path]) -> list[InputRef]:
+    """References for what a caller names or holds; tensors are written to a folder.
 
     Args:
         given: "smollm2", a distribution, an `InputRef`, a sample, (hidden, weight); or a list.
+        folder: Says which one; it is asked if there are tensors.
 
     Raises:
         InputError: Something else, or nothing.
@@ -69,11 +72,13 @@ def references(given: Any, folder: Path) -> list[InputRef]:
     return list(dict.fromkeys(_reference(item, folder) for item in items))
 
 
-def _reference(given: Any, folder: Path) -> InputRef:
+def _reference(given: Any, folder: Callable[[], Path]) -> InputRef:
     if isinstance(given, InputRef):
         if not given.file and given.name not in (REAL, *samples.DISTRIBUTIONS):
             raise _unknown(given.name)
-        return given
+        drawn = given.name in samples.DISTRIBUTIONS and not given.file
+        # The seed is part of a run's key: none is 0, as in `load`.
+        return dataclasses.replace(given, seed=0) if drawn and given.seed is None else given
     if isinstance(given, str):
         if given not in (REAL, *samples.DISTRIBUTIONS):
             raise _unknown(given)
@@ -93,7 +98,7 @@ def _reference(given: Any, folder: Path) -> InputRef:
         )
     from safetensors.torch import save_file
 
-    file = folder / f"{fixture_id(hidden, weight)}.safetensors"
+    file = folder() / f"{fixture_id(hidden, weight)}.safetensors"
     part = file.with_name(f"{uuid.uuid4().hex}.part")
     save_file({"hidden": hidden.contiguous(), "weight": weight.contiguous()}, str(part))
     os.replace(part, file)
@@ -107,9 +112,9 @@ def _unknown(given: Any) -> InputError:
     )
 
 
-@functools.lru_cache(maxsize=8)
 def load(ref: InputRef, dtype: str, shape: tuple[int | None, int | None]) -> Fixture:
-    """The tensors of a reference, as the kernel is given them; the last few are kept.
+    """The tensors of a reference, as the kernel is given them; the last few are kept, as long as
+    their file is as it was.
 
     Of what is there, `shape` takes the first vocabulary ids and rows that are evenly spread. In the
     real sample the first ids are those that its texts aim at.
@@ -118,6 +123,18 @@ def load(ref: InputRef, dtype: str, shape: tuple[int | None, int | None]) -> Fix
         InputError: More rows or ids than there are.
         MissingError: A file that is not on this machine.
     """
+    stamp = None
+    if ref.file:
+        with contextlib.suppress(FileNotFoundError):
+            info = os.stat(ref.file)
+            stamp = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+    return _load(ref, dtype, shape, stamp)
+
+
+@functools.lru_cache(maxsize=8)
+def _load(
+    ref: InputRef, dtype: str, shape: tuple[int | None, int | None], stamp: tuple[int, ...] | None
+) -> Fixture:
     rows, ids = shape
     if ref.name in samples.DISTRIBUTIONS and not ref.file:
         made = samples.qwen3(
@@ -137,7 +154,9 @@ def load(ref: InputRef, dtype: str, shape: tuple[int | None, int | None]) -> Fix
     n, v = len(hidden), len(weight)
     if (rows or n) > n or (ids or v) > v:
         raise InputError(
-            f"{ref.name} has {n} rows and {v} vocabulary ids; {rows} and {ids} were asked for"
+            f"{ref.name} has {n} rows and {v} vocabulary ids, and the shape is ({rows}, {ids}): a "
+            "space has (8, 512) if none is given. Give shapes=[None] for all of it, or a smaller "
+            f"shape (on the command line --rows {n} --vocab {v})"
         )
     picked = torch.linspace(0, n - 1, rows or n).long()
     name = f"{ref.name}: {rows or n} of {n} rows, evenly spread; the first {ids or v} of {v} ids"

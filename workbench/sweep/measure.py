@@ -31,9 +31,12 @@ from workbench.numerics.drift.measure import Truth, judge
 from workbench.numerics.invariance import invariance
 from workbench.numerics.transforms import TRANSFORMS
 from workbench.ops.inputs import DTYPES
+from workbench.orders import host
 from workbench.orders.classes import adversarial, results
+from workbench.orders.on_host import OnHost
 from workbench.orders.reveal import RevealError, reveal
 from workbench.orders.tree import ReductionTree
+from workbench.sweep.code import code_digest
 from workbench.sweep.cost_model import work
 from workbench.sweep.fixtures import Fixture, InputRef, load
 from workbench.sweep.run import (
@@ -44,6 +47,7 @@ from workbench.sweep.run import (
     Run,
     Verdict,
     WallTime,
+    version_text,
 )
 
 REFERENCE = "torch.mv"  # whose own error stands beside the kernel's
@@ -60,6 +64,7 @@ QUICK: dict[str, Any] = {
     "max_active": ROWS,
 }
 COUNTED = (8, 512)  # rows and ids of the launch that is counted, at most
+Sizes = tuple[int | None, int | None]  # rows and ids that are used; None: all
 _ADVERSARIAL = (12, 16)  # rows and columns, as in `wb.bit_classes`
 _ONE = threading.RLock()  # of the caches below
 
@@ -71,8 +76,22 @@ class Versions:
     source_digest: str
     compiler: str
     backend: str
+    code_digest: str = ""
     workbench: str = __version__
     torch: str = str(torch.__version__)
+
+    @classmethod
+    def of(cls, op: str, kernel: Any, anew: bool = False) -> Versions:
+        """What a kernel, and the code around it, say of themselves; `anew` as in `code_digest`."""
+        info = kernel.info
+        code = code_digest(op, info.backend, anew)
+        return cls(info.source_digest, info.compiler, info.backend, code)
+
+    def differ(self, other: Versions) -> str:
+        """Names and values that differ, in words; empty where none does."""
+        pairs = ((f.name, version_text(getattr(self, f.name)), version_text(getattr(other, f.name)))
+                 for f in dataclasses.fields(self))  # fmt: skip
+        return ", ".join(f"{name} {a:.40} and not {b:.40}" for name, a, b in pairs if a != b)
 
 
 @dataclass(frozen=True)
@@ -87,6 +106,7 @@ class Task:
         versions: As the coordinator knows them: a run that fails early has them too.
         timing: Rounds of the timing; 0: no wall time.
         repeat: Which repetition of the same runs this is.
+        outputs: "kernel" or "host": see `workbench.sweep.outputs`.
     """
 
     op: str
@@ -102,6 +122,7 @@ class Task:
     versions: Versions
     timing: int = 5
     repeat: int = 0
+    outputs: str = "kernel"
 
     def unfinished(self, status: str, error: str, seconds: float | None = None) -> Run:
         """The run of a task that was refused or has failed."""
@@ -139,18 +160,23 @@ class Task:
             started=started.isoformat(timespec="seconds"),
             seconds=seconds,
             extra=extra,
+            code_digest=v.code_digest,
+            outputs="" if self.outputs == "kernel" else self.outputs,
         )
 
 
-def versions(op: str, config: KernelConfig, backend: str, dtype: str) -> Versions:
-    """The versions that a build on this machine has."""
-    info = build(op, config, backend, dtypes=(dtype,)).info
-    return Versions(info.source_digest, info.compiler, info.backend)
+def versions(
+    op: str, config: KernelConfig, backend: str, dtype: str, anew: bool = False
+) -> Versions:
+    """The versions that a build on this machine has; `anew`: in a process that starts now."""
+    return Versions.of(op, build(op, config, backend, dtypes=(dtype,)), anew)
 
 
 def compiled(task: Task) -> None:
     """Build ahead of the run: afterwards the variant is in the cache."""
     build(task.op, task.config, task.backend, dtypes=(task.dtype,))
+    if task.outputs == "host":
+        host.library("linear.cpp")
 
 
 def measure(task: Task) -> dict[str, Any]:
@@ -170,6 +196,14 @@ def measure(task: Task) -> dict[str, Any]:
 def _measured(task: Task, started: float) -> Run:
     with one_thread():
         kernel = build(task.op, task.config, task.backend, dtypes=(task.dtype,))
+        here = Versions.of(task.op, kernel)
+        differ = here.differ(task.versions)
+        if differ:
+            raise WorkbenchError(
+                f"{differ}, as when the sweep was started: something was edited meanwhile, or this "
+                "machine has other versions than the one it was started on. Use one of each, and "
+                "call the sweep again"
+            )
         given = load(task.source, task.dtype, task.shape)
         if given.inputs.fixture_id != task.fixture:
             raise WorkbenchError(
@@ -177,11 +211,11 @@ def _measured(task: Task, started: float) -> Run:
                 "was started: another file, or another version of torch. Use one of each"
             )
         subject = _Subject(task, kernel)
-        out = subject(given.hidden, given.weight).cpu()
+        out, how = subject.outputs(given)
         made, tree, why = subject.bits(given, out)
         drift, reference = _drift(task, given, out)
         found = Run(
-            **task._same() | {"backend": kernel.info.backend},
+            **task._same(),
             provenance=Provenance("", "", "", ""),
             order_hash=None if tree is None else tree.hash,
             bits=made,
@@ -195,14 +229,12 @@ def _measured(task: Task, started: float) -> Run:
         )
     seconds = time.perf_counter() - started
     info = kernel.info
-    real = dataclasses.replace(
-        task, versions=Versions(info.source_digest, info.compiler, info.backend)
-    )
-    told = real._from(
+    told = dataclasses.replace(task, versions=here)._from(
         seconds,
         threads=1,
         fidelity=info.fidelity.get("tag", ""),
         **({"order": why} if why else {}),
+        **({"outputs_by": how} if how else {}),
     )
     return dataclasses.replace(found, provenance=told, key="")
 
@@ -223,6 +255,20 @@ class _Subject:
             out = self.kernel(flat, weight.T.contiguous(), out_dtype=self.out_dtype, **more)
             return out.reshape(*hidden.shape[:-1], len(weight))
         return self.kernel(hidden, weight, out_dtype=self.out_dtype, **more)
+
+    def outputs(self, given: Fixture) -> tuple[torch.Tensor, str]:
+        """All outputs, and who computed them if it was not the kernel."""
+        if self.task.outputs == "kernel":
+            return self(given.hidden, given.weight).cpu(), ""
+        stand_in = OnHost(self.kernel)
+        out = stand_in(given.hidden, given.weight, out_dtype=self.out_dtype)
+        told = stand_in.last
+        part = "none" if told is None else "{} x {}".format(*told.part)
+        first = " x ".join(str(min(a, b)) for a, b in zip(COUNTED, out.shape, strict=True))
+        return out, (
+            f"the order-exact host kernel; {part} of them, spread over all, and the first {first} "
+            f"compared with the {self.task.backend}"
+        )
 
     def on(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor if self.twin else tensor.to("npu")
@@ -253,16 +299,24 @@ class _Subject:
         if fixture_id(counted) != fixture_id(out[:rows, :ids]):
             raise WorkbenchError(
                 f"{self.task.op} gave other bits in a launch of {list(counted.shape)} logits that "
-                "was counted; a launch with counters must compute the same"
-            )
+                "was counted than "
+                + ("the host kernel; use outputs='kernel', and report this"
+                   if self.task.outputs == "host"
+                   else "without; a launch with counters must compute the same")
+            )  # fmt: skip
         flat = work(self.kernel).flat()  # what the cost model reads
         return {**self.kernel.last.counters, **flat, "logits": counted.numel(), "rows": len(hidden)}
 
     def time(self, given: Fixture) -> WallTime | None:
-        """Medians of alternating rounds on one thread each, after one that is not counted."""
+        """Medians of alternating rounds on one thread each, after one that is not counted.
+
+        Where outputs come from the host kernel, that is no time of this one's: it is timed on what
+        is counted."""
         if not self.task.timing:
             return None
         hidden, weight = self.on(given.hidden), self.on(given.weight)
+        if self.task.outputs == "host":
+            hidden, weight = hidden[: COUNTED[0]], weight[: COUNTED[1]]
         ready = _nothing if self.twin else torch.npu.synchronize  # type: ignore[attr-defined]
         more = {"threads": 1} if self.twin else {}
         sides: tuple[Callable[[], Any], ...] = (
@@ -289,19 +343,16 @@ def _nothing() -> None:
 # ---- what configurations share -----------------------------------------------------------------
 
 
+# By the name of the content, not of the file it is in: a file can be written anew.
 @functools.lru_cache(maxsize=4)
-def _truth(source: InputRef, dtype: str, shape: tuple[int | None, int | None]) -> Truth:
+def _truth(source: InputRef, dtype: str, shape: Sizes, fixture: str) -> Truth:
     given = load(source, dtype, shape)
     return Truth(given.hidden, given.weight, ("exact", REFERENCE))
 
 
 @functools.lru_cache(maxsize=64)
 def _bounds(
-    source: InputRef,
-    dtype: str,
-    shape: tuple[int | None, int | None],
-    out_dtype: str,
-    order: str,
+    source: InputRef, dtype: str, shape: Sizes, fixture: str, out_dtype: str, order: str
 ) -> Bounds:
     given, tree = load(source, dtype, shape), _trees[order]
     return bounds(tree, given.hidden, given.weight, out_dtype=DTYPES[out_dtype])
@@ -316,7 +367,7 @@ def _drift(task: Task, given: Fixture, out: torch.Tensor) -> tuple[DriftFigures,
     key = (given.inputs.fixture_id, fixture_id(out))
     with _ONE:
         if key not in _drifts:
-            truth = _truth(task.source, task.dtype, task.shape)
+            truth = _truth(task.source, task.dtype, task.shape, task.fixture)
 
             def told(hidden: torch.Tensor, weight: torch.Tensor, **_: Any) -> torch.Tensor:
                 return out
@@ -334,8 +385,8 @@ def _drift(task: Task, given: Fixture, out: torch.Tensor) -> tuple[DriftFigures,
 def _bound(task: Task, given: Fixture, tree: ReductionTree, out: torch.Tensor) -> BoundFigures:
     with _ONE:
         _trees[tree.hash] = tree
-        where = (task.source, task.dtype, task.shape, task.out_dtype or task.dtype, tree.hash)
-        found = _bounds(*where)
+        where = (task.source, task.dtype, task.shape, task.fixture)
+        found = _bounds(*where, task.out_dtype or task.dtype, tree.hash)
         errors = out.double().numpy() - found.exact
         return BoundFigures(BOUND, float(found.get(BOUND).max()), found.ratio(errors)[BOUND])
 

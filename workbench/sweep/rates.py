@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench import paths
-from workbench._result import Result
+from workbench._result import Result, text_table
 from workbench.build import arch as archs
 from workbench.errors import InputError
 
@@ -92,6 +92,13 @@ class Rates(Result):
         """Names of the rates that nobody documents."""
         return tuple(name for name, rate in self.table.items() if rate.tag == "assumed")
 
+    def tag(self, name: str) -> str:
+        """What the seconds of a rate rest on: cycles rest on the clock too. (Fitted cycles do not:
+        it was their seconds that were fitted.)"""
+        own = self.table[name].tag
+        cycles = not name.endswith(("per_second", "_seconds"))
+        return "assumed" if cycles and own != "fitted" and "clock_hz" in self.assumed else own
+
     def seconds(self, name: str) -> float:
         """Seconds for one unit of a rate: a byte, a copy, a repeat, a launch, …"""
         value = self.table[name].value
@@ -120,6 +127,13 @@ class Rates(Result):
         return Rates(
             self.arch, _cores(self.cores if cores is None else cores), {**self.table, **new}
         )
+
+    def __str__(self) -> str:
+        rows = [
+            {k: v for k, v in row.items() if k in ("name", "value", "unit", "tag")}
+            for row in self.rows()
+        ]
+        return f"{self.title()}\n{text_table(rows)}"
 
     def title(self) -> str:
         return f"Rates of {self.arch}, {self.cores} vector cores ({self.label})"

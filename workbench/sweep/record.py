@@ -80,6 +80,8 @@ class Record:
     def __init__(
         self, path: str | os.PathLike[str], *, readonly: bool = False, timeout: float = 60.0
     ) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise InputError(f"store={path!r:.60}; want a Record, or the path of one")
         # The real path: SQLite names its files beside the record by it, and so is the lock named.
         self.path = Path(os.path.realpath(Path(path).expanduser()))
         self.readonly = readonly
@@ -515,8 +517,10 @@ def _where(where: Mapping[str, Any]) -> tuple[str, list[Any]]:
         several = [value] if isinstance(value, (str, int)) else list(value)
         if len(several) > _VALUES:
             raise InputError(f"{name} was given {len(several)} values; give at most {_VALUES}")
-        parts.append(f"{name} IN ({', '.join('?' * len(several))})")
-        values += several
+        some = [one for one in several if one is not None]
+        none = f" OR {name} IS NULL" if len(some) < len(several) else ""
+        parts.append(f"({name} IN ({', '.join('?' * len(some))}){none})")
+        values += some
     return ("WHERE " + " AND ".join(parts) if parts else ""), values
 
 

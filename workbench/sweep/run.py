@@ -78,11 +78,15 @@ class Provenance(Result):
 
     Attributes:
         source_digest: Of the kernel's source, as `kernel.info.source_digest`.
-        compiler: Name and version, of the toolkit too on a device.
+        compiler: Name and version, of the toolkit too on a device, and in brackets where it lies.
         workbench, torch: Versions.
         cpu: Name of the processor; machine: of the host.
         started: ISO 8601, UTC. seconds: of the whole run, build included.
         extra: Whatever else is known: threads, device, driver, fidelity of the twin, …
+        code_digest: Of all else that decides a result and may be edited under one version, as
+            `workbench.sweep.code.code_digest`; "" where nobody looked.
+        outputs: Who computed them where it was not the kernel: "host", the host kernel in the same
+            order, as far as `extra` says compared with the kernel's; "" for the kernel.
     """
 
     source_digest: str
@@ -94,6 +98,22 @@ class Provenance(Result):
     started: str = ""
     seconds: float | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    code_digest: str = ""
+    outputs: str = ""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What runs must share to be of one version: part of their keys.
+
+        Of the compiler its name and version: where it lies decides no bit.
+
+        Example:
+            >>> made = Provenance("ab12", "g++ 12.2.0 (/usr/bin/g++)", "0.1", "2.13.0")
+            >>> made.versions["compiler"]
+            'g++ 12.2.0'
+        """
+        found = {name: getattr(self, name) for name in VERSIONS}
+        return found | {"compiler": version_text(self.compiler)}
 
 
 _PARTS = {
@@ -206,9 +226,10 @@ class Run(Result):
     ) -> str:
         """The name of a run before it has run: 32 hex digits of a SHA-256 over the arguments.
 
-        Of the inputs the content and the seed count, of the provenance the digest of the source
-        and the versions of compiler, workbench and torch. The machine does not: on another one the
-        twin must give the same bits, and a record refuses to hold both if it does not.
+        Of the inputs the content and the seed count, of the provenance the digests of source and
+        code, the versions of compiler, workbench and torch, and `outputs`. The machine does not,
+        nor where its compiler lies: on another one the twin must give the same bits, and a record
+        refuses to hold both if it does not.
         """
         parts = {
             "op": op,
@@ -219,9 +240,11 @@ class Run(Result):
             "out_dtype": out_dtype or dtype,
             "shape": [int(size) for size in shape],
             "inputs": [inputs.fixture_id, inputs.seed],
-            "versions": [getattr(provenance, name) for name in _VERSIONS],
+            "versions": [*provenance.versions.values()],
             "repeat": int(repeat),
         }
+        if provenance.outputs:
+            parts["outputs"] = provenance.outputs
         text = json.dumps(jsonable(parts), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -267,9 +290,14 @@ class Run(Result):
 
 
 _NEEDED = ("inputs", "provenance")
-_VERSIONS = ("source_digest", "compiler", "workbench", "torch")
+VERSIONS = ("source_digest", "code_digest", "compiler", "workbench", "torch")
 _PLAIN = ("key", "backend", "arch", "op", "dtype", "out_dtype", "status", "error", "order_hash",
           "bits", "reference", "repeat")  # fmt: skip
+
+
+def version_text(compiler: str) -> str:
+    """A compiler's name and version without the path that may stand behind them."""
+    return compiler.partition(" (/")[0]
 
 
 def one_backend(runs: Iterable[Run]) -> str:

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -24,21 +23,27 @@ from concurrent.futures import (
     wait,
 )
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from workbench import __version__
 from workbench.errors import BuildError, InputError, MissingError, WorkbenchError
 from workbench.sweep import fixtures
 from workbench.sweep.measure import Task, Versions, compiled, measure, versions
+from workbench.sweep.outputs import chosen
 from workbench.sweep.record import Record, RecordError
 from workbench.sweep.result import SweepResult
 from workbench.sweep.run import Run
+from workbench.sweep.scratch import Scratch
 from workbench.sweep.space import Space
 from workbench.sweep.workers import WorkerPool
 
+_PROBES = 4  # configurations that are built to see what builds are, if the first do not build
 _POLL = 0.2  # seconds between looks at `stop`
 _WINDOW = 64  # calls that an executor of unknown size is given at a time
 _TIMEOUT = 600.0  # seconds for one run
+_LONGEST = 1e6  # of them: systems wait for 2^31 milliseconds at most
 _PATIENCE = "10s"  # for a Dask scheduler to answer
 
 
@@ -74,6 +79,7 @@ def sweep(
     repeat: int = 0,
     timeout: float | None = _TIMEOUT,
     stop: threading.Event | None = None,
+    outputs: str = "auto",
 ) -> SweepResult:
     """Measure every configuration of `space` on every input, and record each run as it ends.
 
@@ -87,6 +93,10 @@ def sweep(
     running bound with the largest |error| / bound, the twin's counters for a launch of at most
     8 x 512 logits, wall time as a ratio to F.linear (one thread each, medians of alternating
     rounds), and versions.
+
+    Where the input is large, the outputs are computed by the order-exact host kernel, and part of
+    them by the twin too, whose bits must be equal; the wall time is then that of the launch which
+    is counted. All else is asked of the twin as ever. The run says so.
 
     Args:
         space: What is tried.
@@ -105,6 +115,9 @@ def sweep(
         repeat: Count it up to measure the same again, as runs of their own in the record.
         timeout: Seconds for one run in a process of this machine; None: any number.
         stop: Set it from another thread to stop: the result has what was done. Ctrl-C stops too.
+        outputs: Who computes them: "kernel"; "host": the host kernel, of lm_head on the twin; or
+            "auto": the latter for more than 2^28 products (rows x H x ids). Runs of the two are
+            runs of their own in the record.
 
     Returns:
         All runs of the space, those from the record too, in the order of the space.
@@ -123,13 +136,14 @@ def sweep(
         >>> len(found.runs), found.refused, found.failed, len(found.classes())
         (3, 1, 0, 2)
     """
-    _check(space, workers, timing, repeat)
+    _check(space, workers, timing, repeat, timeout, stop)
+    chosen(outputs, space.op, space.backend.replace("auto", "twin"), (0, 0, 0))  # or refused now
     started = time.perf_counter()
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="workbench-sweep-")))
+        folder = stack.enter_context(Scratch()).folder
         record = store if isinstance(store, Record) else stack.enter_context(Record(store))
         executor, window, local = _executor(client, workers, timeout, stack)
-        tasks = _tasks(space, inputs, folder, timing, None if local else executor, repeat)
+        tasks = _tasks(space, inputs, folder, timing, executor, repeat, outputs)
         job = _Job(record, tasks, resume, stack.enter_context(_shown(progress)), started)
         job.refuse()
         stopped = False
@@ -151,27 +165,36 @@ def sweep(
 Planned = tuple[str, Task, str]  # key, what to do, why it is refused ("" where it is not)
 
 
-def _check(space: Any, workers: Any, timing: Any, repeat: Any) -> None:
+def _check(space: Any, workers: Any, timing: Any, repeat: Any, timeout: Any, stop: Any) -> None:
     if not isinstance(space, Space):
         raise InputError(f"space is {space!r:.60}; want a workbench.sweep Space")
     for name, value in (("workers", workers), ("timing", timing), ("repeat", repeat)):
         whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
         if not whole and not (name == "workers" and value is None):
-            raise InputError(f"{name}={value!r}; want a whole number from 0")
+            raise InputError(f"{name}={value!r:.60}; want a whole number from 0")
+    number = isinstance(timeout, Real) and not isinstance(timeout, bool)
+    if timeout is not None and not (number and 0 < timeout <= _LONGEST):
+        raise InputError(
+            f"timeout={timeout!r:.60}; want seconds for one run, up to {_LONGEST:g}, or None for "
+            "any number"
+        )
+    if stop is not None and not callable(getattr(stop, "is_set", None)):
+        raise InputError(f"stop={stop!r:.60}; want a threading.Event, which another thread sets")
 
 
 def _tasks(
     space: Space,
     inputs: Any,
-    folder: Path,
+    folder: Callable[[], Path],
     timing: int,
-    remote: Executor | None,
+    executor: Executor,
     repeat: int = 0,
+    by: str = "auto",
 ) -> list[Planned]:
     """All that there is to do, in order, each under the key that its run will have."""
     points = space.points()
-    made = _versions(space, points, remote)
-    planned: list[Planned] = []
+    made = _versions(space, points, executor)
+    planned: dict[str, Planned] = {}  # what two names or shapes stand for is measured once
     for source in fixtures.references(inputs, folder):
         for point in points:
             given = fixtures.load(source, point.dtype, point.shape)
@@ -189,18 +212,22 @@ def _tasks(
                 versions=made,
                 timing=timing,
                 repeat=repeat,
+                outputs=chosen(by, space.op, made.backend, given.shape),
             )
-            planned.append((task.key, task, point.refusal))
-    return planned
+            planned.setdefault(task.key, (task.key, task, point.refusal))
+    return [*planned.values()]
 
 
-def _versions(space: Space, points: list[Any], remote: Executor | None) -> Versions:
+def _versions(space: Space, points: list[Any], executor: Executor) -> Versions:
     """What builds here, or where the executor runs, will say of themselves."""
     error: Exception | None = None
-    for point in [p for p in points if not p.refusal][:3]:
+    good = [point for point in points if not point.refusal]
+    for point in good[:: max(1, len(good) // _PROBES)]:
         what = (space.op, point.config, space.backend, point.dtype)
         try:
-            return versions(*what) if remote is None else remote.submit(versions, *what).result()
+            if isinstance(executor, (_Here, WorkerPool)):  # whose processes are still to start
+                return versions(*what, anew=isinstance(executor, WorkerPool))
+            return executor.submit(versions, *what).result()
         except BuildError as failed:  # of this configuration, perhaps not of the next
             error = failed
         except BrokenExecutor as failed:
@@ -225,15 +252,21 @@ class _Job:
         self.record, self.tasks, self.show, self.started = record, tasks, show, started
         self.found: dict[str, Run] = {}
         self.notes: list[str] = []
-        done = record.keys() if resume else frozenset()
+        # What is refused now is refused, and what is not has to have run.
+        good = {key: "refused" if refusal else "ok" for key, _, refusal in tasks}
+        for run in record.runs() if resume else []:
+            if good.get(run.key) == run.status:
+                self.found[run.key] = run
         self.waiting = deque(
-            (key, task) for key, task, refusal in tasks if not refusal and key not in done
+            (key, task) for key, task, refusal in tasks if not refusal and key not in self.found
         )
-        for run in record.runs() if done else []:
-            self.found[run.key] = run
-        planned = {key for key, _, _ in tasks}
-        self.found = {k: run for k, run in self.found.items() if k in planned and k in done}
         self.kept = len(self.found)
+        untimed = [r for r in self.found.values() if r.status == "ok" and r.time is None]
+        if untimed and tasks[0][1].timing:
+            self.notes.append(
+                f"{len(untimed)} runs of the record have no wall time: they were measured without, "
+                "and are not measured again. Another `repeat` measures them as runs of their own"
+            )
         self.new = self.failed = 0
         self.since = time.perf_counter()
 
@@ -245,7 +278,11 @@ class _Job:
             if refusal and key not in self.found
         ]
         self.record.add_all(run for _, run in new)
-        self.found.update((key, self.record.get(run.key)) for key, run in new)
+        there = ((key, self.record.get(run.key)) for key, run in new)
+        # A record keeps a run that is better than a refusal; here the configuration is refused.
+        self.found.update(
+            (key, old if old.status == "refused" else dict(new)[key]) for key, old in there
+        )
         self.tell(None)
 
     def add(self, ended: list[tuple[str, Run]]) -> None:
@@ -312,14 +349,14 @@ class _Loop:
                 if self.stop.is_set():
                     self._give_up()
                     return True
-                self._feed(builders)
+                self._feed(builders, stack)
                 self.job.add(self._ended(stack))
         except BaseException:
             self._give_up()
             raise
         return False
 
-    def _feed(self, builders: ThreadPoolExecutor | None) -> None:
+    def _feed(self, builders: ThreadPoolExecutor | None, stack: contextlib.ExitStack) -> None:
         waiting = self.job.waiting
         if builders is None:
             while waiting and len(self.ready) < self.window:
@@ -331,8 +368,12 @@ class _Loop:
                 item = waiting.popleft()
                 self.building[builders.submit(compiled, item[1])] = item
         while self.ready and len(self.running) < self.window:
-            item = self.ready.popleft()
-            self.running[self.executor.submit(measure, item[1])] = item
+            try:
+                future = self.executor.submit(measure, self.ready[0][1])
+            except BrokenExecutor as error:  # before the calls that are out have said so
+                self._replace(error, stack)
+                continue
+            self.running[future] = self.ready.popleft()
 
     def _ended(self, stack: contextlib.ExitStack) -> list[tuple[str, Run]]:
         pending = [*self.building, *self.running]
@@ -350,7 +391,7 @@ class _Loop:
             key, task = self.running.pop(future)
             error = future.exception() if not future.cancelled() else InputError("cancelled")
             if error is None:
-                ended.append((key, Run.from_dict(future.result())))
+                ended.append((key, _told(key, task, future.result())))
             elif isinstance(error, BrokenExecutor):
                 self.ready.append((key, task))
                 self._replace(error, stack)
@@ -375,11 +416,27 @@ class _Loop:
             self.executor.shutdown(wait=False, cancel_futures=True)
         # What has ended by now is kept.
         ended = [
-            (self.running[f][0], Run.from_dict(f.result()))
+            (self.running[f][0], _told(*self.running[f], f.result()))
             for f in self.running
             if f.done() and not f.cancelled() and f.exception() is None
         ]
         self.job.add(ended)
+
+
+def _told(key: str, task: Task, answer: Any) -> Run:
+    """The run that a worker told of; a failed one if this workbench cannot read it."""
+    try:
+        run = Run.from_dict(answer)
+        why = "" if run.key == key else "it is that of another run"
+    except Exception as error:
+        why = _text(error)
+    if not why:
+        return run
+    return task.unfinished(
+        "failed",
+        f"what the worker answered is no run of this workbench, {__version__} ({why}). It may have "
+        "another version: install one on all machines",
+    )
 
 
 def _text(error: BaseException) -> str:
@@ -438,9 +495,21 @@ def _executor(
                 "a Dask scheduler needs Dask, which is not installed. Run `pip install "
                 "'ascend-kernel-workbench[dask]'`, or leave the client out"
             ) from None
+
+        class Closing(Client):
+            """One that is closed when it does not start; otherwise its end is tried, and waited
+            for, when Python collects it."""
+
+            def start(self, **options: Any) -> None:
+                try:
+                    super().start(**options)
+                except BaseException:
+                    self.close()
+                    raise
+
         try:
-            dask = stack.enter_context(Client(client, set_as_default=False, timeout=_PATIENCE))
-        except (OSError, ValueError) as error:
+            dask = stack.enter_context(Closing(client, set_as_default=False, timeout=_PATIENCE))
+        except Exception as error:
             raise InputError(
                 f"no Dask scheduler answers at {client!r}: {error}. Start one (`dask scheduler`) "
                 "and give its address, tcp://host:8786"

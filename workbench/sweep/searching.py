@@ -60,8 +60,10 @@ def search(
         raise InputError(
             f"a search is for one dtype and one shape; {space.dtypes} and {space.shapes} were given"
         )
-    if trials < 1 or batch < 1:
-        raise InputError(f"trials={trials}, batch={batch}; want at least 1 of each")
+    for name, value, least in (("trials", trials, 1), ("batch", batch, 1), ("seed", seed, 0)):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or not least <= value < 2**32:  # as many seeds as NumPy has
+            raise InputError(f"{name}={value!r:.60}; want a whole number from {least}")
     if not any(len(values) > 1 for values in lists.values()):
         raise InputError("there is nothing to choose from: give several tiles, schedules, …")
     choose.checked(cost, drift)
@@ -179,7 +181,7 @@ def _is(run: Run, config: KernelConfig) -> bool:
 
 def _values(runs: list[Run], cost: str, drift: str) -> tuple[float, float] | None:
     """(largest drift, mean cost) over the inputs; None where it cannot be chosen."""
-    if not runs or any(choose.why_not(run, cost) for run in runs):
+    if not runs or any(choose.why_not(run, cost, drift) for run in runs):
         return None
     costs = [choose.cost_of(run, cost) or 0.0 for run in runs]
     return max(getattr(run.drift, drift) for run in runs), sum(costs) / len(costs)

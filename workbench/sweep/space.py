@@ -74,7 +74,11 @@ class Space(Result):
 
     def __post_init__(self) -> None:
         if self.op not in OPS:
-            raise ConfigError(f"op={self.op!r}: a sweep knows {' and '.join(OPS)}")
+            raise ConfigError(
+                f"op={self.op!r}: a sweep knows {' and '.join(OPS)}. Of another kernel it has no "
+                "exact value and no bound: build its variants and ask wb.reveal and wb.invariance "
+                "(docs/sweeps.md)"
+            )
         rules = spec(self.op)
         for name in ("tiles", "max_blocks", "schedules", "dtypes", "arches", "shapes"):
             object.__setattr__(self, name, _list(name, getattr(self, name)))

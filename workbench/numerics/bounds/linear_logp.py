@@ -283,7 +283,11 @@ def _product(
 
 @dataclass(frozen=True)
 class _Rounding:
-    """The error of one rounding to a 16-bit dtype; none for fp32, which rounds nothing more."""
+    """The error of one rounding to a 16-bit dtype; none for fp32, which rounds nothing more.
+
+    Finite also for a value too large for fp16 (65,520 and above), which rounds to Inf: the bound is
+    on the finite results, and whether one may overflow is not its question.
+    """
 
     unit: float
     tiny: float

@@ -14,6 +14,7 @@ import torch
 
 from workbench.errors import InputError
 from workbench.numerics.exact import exact_product
+from workbench.orders.dot import exact_products, pairs_of_leaves
 from workbench.orders.tree import ReductionTree
 from workbench.orders.tree.execute import Schedule, check_terms, schedule
 from workbench.orders.tree.layout import Layout
@@ -299,20 +300,7 @@ def unfused(tree: ReductionTree, fused: bool | np.ndarray) -> np.ndarray:
     """Which products are not fused into their first addition: bool [H]."""
     if isinstance(fused, (bool, np.bool_)):
         return ~fusable(tree) if fused else np.ones(tree.leaves, bool)
-    mask = np.asarray(fused)
-    if mask.shape != (tree.leaves,) or mask.dtype != bool:
-        raise InputError(
-            f"fused has shape {list(mask.shape)} and dtype {mask.dtype}; wanted a bool for each of "
-            f"the {tree.leaves} products, or True or False for all"
-        )
-    both = _pairs_of_leaves(tree)
-    if mask[both].all(0).any():
-        i, j = both[:, mask[both].all(0)][:, 0].tolist()
-        raise InputError(
-            f"fused names the products {i} and {j}, which are added to each other: a multiply-add "
-            "takes one of them, so the other was rounded before. Leave one of them out"
-        )
-    return ~mask
+    return ~exact_products(tree, fused)
 
 
 def fusable(tree: ReductionTree) -> np.ndarray:
@@ -329,12 +317,5 @@ def fusable(tree: ReductionTree) -> np.ndarray:
     mask = np.ones(tree.leaves, bool)
     if len(tree.offsets) < 2:
         return ~mask
-    mask[_pairs_of_leaves(tree).min(0)] = False
+    mask[pairs_of_leaves(tree).min(0)] = False
     return mask
-
-
-def _pairs_of_leaves(tree: ReductionTree) -> np.ndarray:
-    """The two products of each binary node that adds two: int64 [2, k]."""
-    starts = tree.offsets[:-1][np.diff(tree.offsets) == 2]
-    pairs = np.stack([tree.children[starts], tree.children[starts + 1]])
-    return pairs[:, (pairs < tree.leaves).all(0)]

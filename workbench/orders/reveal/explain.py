@@ -106,7 +106,11 @@ def refuse_sorting_early(
 
 def ordinary_rows(target: Target, rng: np.random.Generator) -> tuple[np.ndarray, list[str]]:
     """Sums of ordinary terms to be explained: [R, n] values of the target's dtype, and what each
-    row is. A function that chooses its order by signs, sizes, zeros or the result shows it here."""
+    row is. A function that chooses its order by signs, sizes, zeros or the result shows it here.
+
+    No row holds nothing but -0. Its sum is -0 by additions alone and +0 by an accumulator that
+    starts at +0: that is no order (`orders.arithmetic` asks for it, as `empty`). Beside other
+    values -0 stays, for a function that looks at the signs of zeros."""
     n, narrow = target.n, target.dtype == "fp16"
     many = target.rows_per_call >= sample_size(target) > _EACH
     # Two orders of few terms often give the same bits, so there are more rows of few terms.
@@ -136,8 +140,9 @@ def ordinary_rows(target: Target, rng: np.random.Generator) -> tuple[np.ndarray,
         "large terms": normal() * 2.0 ** (6 if narrow else 60),
         "small terms": normal() * 2.0 ** (-6 if narrow else -60),
     }
-    terms = target.decode(target.encode(np.concatenate([*kinds.values()])))
-    return terms.astype(np.float64), [name for name in kinds for _ in range(each)]
+    terms = target.decode(target.encode(np.concatenate([*kinds.values()]))).astype(np.float64)
+    terms[(terms == 0).all(1)] = 0
+    return terms, [name for name in kinds for _ in range(each)]
 
 
 def _layered(target: Target, rows: int, rng: np.random.Generator) -> np.ndarray:

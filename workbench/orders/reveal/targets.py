@@ -323,7 +323,10 @@ def target_of(
         if size is not None and size < 1:
             raise InputError(f"{what}s={size}; wanted 1 or more")
         if not 0 <= at < (size or at + 1):
-            raise InputError(f"{what}={at} of {size} {what}s; wanted 0 to {(size or 1) - 1}")
+            more = f". {what}s={at + 1} would be a call that has it" if at > 0 else ""
+            raise InputError(
+                f"{what}={at} of {size or 1} {what}s; wanted 0 to {(size or 1) - 1}{more}"
+            )
     common: dict[str, Any] = {"n": n, "dtype": dtype, "batch_bytes": batch_bytes}
     if named:
         kind, of = KINDS[target]
@@ -354,11 +357,17 @@ def target_of(
     return _object(target, rows, row, columns, column, array, common)
 
 
+_POSITIVE = "its sum has positive terms only: see orders.reveal.positive"
+
+
 def _shipped(name: str) -> Any:
+    if name == "batch_invariant_logp":
+        raise InputError(f"{name}: {_POSITIVE}")
     if name not in ("lm_head", "det_gemm"):
         raise InputError(
-            f"target {name!r} is unknown; known ones are lm_head, det_gemm, {', '.join(NAMES)}, "
-            "a kernel of workbench.build, or a callable of terms [R, n] that returns R sums"
+            f"target {name!r} is unknown; known ones are lm_head, det_gemm, batch_invariant_logp, "
+            f"{', '.join(NAMES)}, a kernel of workbench.build, or a callable of terms [R, n] that "
+            "returns R sums"
         )
     from workbench.build import builder
 
@@ -432,7 +441,7 @@ def _object(
         raise InputError(
             f"{what}: how its terms are passed is not known"
             + (
-                "; its sum has positive terms only: see orders.reveal.positive"
+                f"; {_POSITIVE}"
                 if "logp" in what
                 else ". Give a callable of terms [R, n] that launches it and returns R sums"
             )

@@ -1,7 +1,4 @@
-"""One function a pane: a result goes in, HTML and figures come out. What is drawn, plots draw.
-
-`order_view` is where another picture of the order can be hung: see there.
-"""
+"""One function a pane: a result goes in, HTML and figures come out. What is drawn, plots draw."""
 
 from __future__ import annotations
 
@@ -17,6 +14,7 @@ from workbench.numerics.invariance import place
 from workbench.widgets import markup, words
 from workbench.widgets.explore.result import ExploreResult, RowErrors
 from workbench.widgets.explore.state import LOGP
+from workbench.widgets.views import tree_view
 
 TITLES = {
     "order": "Order",
@@ -90,13 +88,24 @@ def data(pane: str, found: ExploreResult) -> Any:
 
 
 def order_view(found: ExploreResult) -> Any:
-    """A widget that shows the order (`found.tree`) in place of its figure; None: the figure.
+    """The order to move about in, in place of its figure; None where there is no order.
 
-    The seam for an interactive tree. It is called when the pane of the order is open and done, on
-    the thread that works, once for each order. The figure is drawn all the same: it stands where
-    there is no kernel, and is what is exported.
+    A declared order that is not the revealed one stands beside it, the first difference marked.
+    Called when the pane of the order is open and done, on the thread that works, once for each
+    order. The figure is drawn all the same: it stands where there is no kernel, and is what is
+    exported.
     """
-    return None
+    tree = found.tree
+    if tree is None or tree.leaves == 0:
+        return None
+    declared = found.order if found.order_holds is False else None
+    return tree_view(
+        tree,
+        declared,
+        label=f"{_how(found)}, {found.state.title()}",
+        other_label="declared by the source" if declared is not None else "",
+        evidence=_order_note(found),
+    )
 
 
 # ---- order ---------------------------------------------------------------------------------------
@@ -138,17 +147,26 @@ def _order_pictures(found: ExploreResult) -> list[Picture]:
         return []
     state = found.state
     label = f"{state.title()}"
-    how = "revealed from the running binary" if found.order is None else "declared by the source"
-    note = f"{how}, {state.arch}" + (f", tile {state.tile}" if state.tile else "")
+    note = _order_note(found)
     return [
         Picture(
             "order",
             f"Order of summation of {label}: {words.order_text(tree)}.",
             lambda: plots.order(tree, f"tile {state.tile} on {state.arch}" if state.tile else "",
                                 plots.evidence_text(note=note)),
-            (tree.hash, state.tile, state.arch, how),
+            (tree.hash, state.tile, state.arch, _how(found)),
         )
     ]  # fmt: skip
+
+
+def _how(found: ExploreResult) -> str:
+    held = found.order is not None and found.order_holds is not False
+    return "declared by the source" if held else "revealed from the running binary"
+
+
+def _order_note(found: ExploreResult) -> str:
+    state = found.state
+    return f"{_how(found)}, {state.arch}" + (f", tile {state.tile}" if state.tile else "")
 
 
 # ---- drift ---------------------------------------------------------------------------------------
