@@ -63,6 +63,17 @@ def test_errors_come_back_and_the_process_stays():
         assert pool.submit(os.getpid).result(60) == first
 
 
+def test_a_worker_runs_this_workbench(tmp_path, monkeypatch):
+    """Not one that lies in the folder where the sweep was started."""
+    (tmp_path / "workbench").mkdir()
+    (tmp_path / "workbench" / "__init__.py").write_text("raise ImportError('another workbench')")
+    monkeypatch.chdir(tmp_path)
+    control = subprocess.run([sys.executable, "-m", "workbench"], capture_output=True, text=True)
+    assert "another workbench" in control.stderr
+    with WorkerPool(1) as pool:
+        assert pool.submit(cache.root).result(60) == cache.root()
+
+
 def test_a_call_that_takes_too_long():
     with WorkerPool(1, timeout=5.0) as pool:
         pool.submit(os.getpid).result(60)
@@ -236,7 +247,7 @@ def test_killed_while_it_compiles_and_then_its_worker(tmp_path, whole, monkeypat
     second = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     _until(second, lambda: _count(store) >= 4)
     below = psutil.Process(second.pid).children()
-    workers = [p for p in below if "workbench.sweep.worker" in p.cmdline()]
+    workers = [p for p in below if "worker.main" in p.cmdline()[-1]]
     workers[0].kill()
     assert second.communicate(timeout=100) == (None, "") and second.returncode == 0
     with Record(store, readonly=True) as record:

@@ -1,7 +1,7 @@
 """A worker process: takes functions with arguments from one pipe, answers on another.
 
-Started by `workbench.sweep.workers` as `python -m workbench.sweep.worker IN OUT` with the numbers
-of two file descriptors. It ends when the other end of IN does, however that process ended.
+`workbench.sweep.workers` starts `main` in a new process with the numbers of two file descriptors.
+It ends when the other end of the first does, however that process ended.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import pickle
 import queue
 import struct
-import sys
 import threading
 from typing import Any
 
@@ -72,7 +71,3 @@ def main(source: int, answers: int) -> None:
         except Exception as error:  # what cannot be pickled
             text = f"{type(answer[1]).__name__}: {answer[1]} (not to be sent: {error})"
             send(answers, (False, RuntimeError(text)))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))

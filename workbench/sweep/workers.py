@@ -162,14 +162,16 @@ class _Process:
     def __init__(self, environment: Mapping[str, str]) -> None:
         source, self._to = os.pipe()
         self._from, answers = os.pipe()
-        root = str(Path(__file__).parents[2])  # this workbench, not one that is installed
-        path = os.pathsep.join(filter(None, [root, *map(str, sys.path)]))
+        # This workbench, not one that is installed, nor one in the current folder, which `-m` would
+        # put first.
+        path = [str(Path(__file__).parents[2]), *map(str, sys.path)]
+        code = f"import sys; sys.path[:] = {path!r}; from workbench.sweep import worker"
         try:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", "workbench.sweep.worker", str(source), str(answers)],
+                [sys.executable, "-c", f"{code}; worker.main({source}, {answers})"],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(source, answers),
-                env={**os.environ, **environment, "PYTHONPATH": path},
+                env={**os.environ, **environment},
                 start_new_session=True,  # Ctrl-C is the coordinator's to handle
             )
         finally:
