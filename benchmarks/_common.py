@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
 
 def arguments(description: str | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
@@ -98,3 +100,20 @@ def run(measure: Callable[[bool], dict[str, Any]], description: str | None) -> d
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(text + "\n", "utf-8")
     return result
+
+
+def run_with_table(
+    measure: Callable[[bool], dict[str, Any]],
+    description: str | None,
+    table: Callable[[dict[str, Any]], str],
+    page: str,
+    name: str,
+) -> None:
+    """`run`; `--page` writes the table into docs/`page`, between the comments of that name."""
+    wanted = "--page" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--page"]
+    result = run(measure, description)
+    if wanted:
+        begin, end, to = f"<!-- {name} table -->", f"<!-- /{name} table -->", DOCS / page
+        head, rest = to.read_text("utf-8").split(begin)
+        to.write_text(f"{head}{begin}\n{table(result)}\n{end}{rest.split(end)[1]}", "utf-8")

@@ -162,7 +162,10 @@ def _head(results: Mapping[str, Result], costs: list[tuple[str, float]]) -> list
     if costs:
         total = sum(took for _, took in costs)
         each = ", ".join(f"{name} {took:.0f} s" for name, took in costs)
-        lines += ["", f"All of this took {total / 60:.1f} minutes: {each}."]
+        lines += [
+            "",
+            f"Of these runs it is known what they took, {total / 60:.1f} minutes: {each}.",
+        ]
     return lines
 
 

@@ -20,12 +20,10 @@ import itertools
 import multiprocessing
 import os
 import statistics
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
-from _common import run, spread
+from _common import run_with_table, spread
 
 WIDTH, VOCAB = 4096, 20000
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -37,8 +35,6 @@ PLAIN = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
 TILE = 1024
 RUNS = 3  # calls of a turn; their median counts
 TWIN_VOCAB = 33  # rows of weight that the twin computes too
-PAGE = Path(__file__).parent.parent / "docs" / "host-kernels.md"
-BEGIN, END = "<!-- linear table -->", "<!-- /linear table -->"
 
 
 class Worker:
@@ -252,15 +248,5 @@ def measure(quick: bool) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    page = "--page" in sys.argv
-    sys.argv = [word for word in sys.argv if word != "--page"]
-    result = run(measure, __doc__)
-    if page:
-        text = PAGE.read_text("utf-8")
-        head, rest = text.split(BEGIN)
-        PAGE.write_text(f"{head}{BEGIN}\n{table(result)}\n{END}{rest.split(END)[1]}", "utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    run_with_table(measure, __doc__, table, "host-kernels.md", "linear")

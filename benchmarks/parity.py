@@ -10,21 +10,17 @@ of one run. `--page` writes the table into docs/parity.md.
 
 from __future__ import annotations
 
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from _common import run as run_benchmark
+from _common import run_with_table
 
 import workbench as wb
 from workbench.orders.parity import ParityError, parity
 from workbench.orders.synthesise import SynthesisError, synthesise
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "parity.md"
-BEGIN, END = "<!-- parity table -->", "<!-- /parity table -->"
 DRAWS = 20
 
 CASES: list[dict[str, Any]] = [
@@ -153,15 +149,5 @@ def measure(quick: bool) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    page = "--page" in sys.argv
-    sys.argv = [word for word in sys.argv if word != "--page"]
-    result = run_benchmark(measure, __doc__)
-    if page:
-        text = PAGE.read_text("utf-8")
-        head, rest = text.split(BEGIN)
-        PAGE.write_text(f"{head}{BEGIN}\n{table(result)}\n{END}{rest.split(END)[1]}", "utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    run_with_table(measure, __doc__, table, "parity.md", "parity")

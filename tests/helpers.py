@@ -17,6 +17,22 @@ ENTRIES = (("fp32", "fp32"), ("bf16", "bf16"), ("fp16", "fp16"), ("bf16", "fp32"
 LARGEST_TILE = {"dav-2201": 12160, "dav-3510": 15744}
 POISON = {2: 0x7FED, 4: 0x7FEDDEAD}  # NaNs that arithmetic does not make, by bytes
 
+# The beginning of a program that gives host kernels tensors without memory.
+NO_MEMORY = """
+import sys
+import torch, workbench as wb
+from torch._subclasses import FakeTensorMode
+from workbench.errors import InputError
+
+def refused(run):
+    try:
+        run()
+    except InputError as error:
+        assert "without memory" in str(error), error
+    else:
+        raise AssertionError(sys._getframe().f_back.f_lineno)
+"""
+
 _UNSIGNED = {2: np.uint16, 4: np.uint32}
 _SIGNED = {2: torch.int16, 4: torch.int32}
 

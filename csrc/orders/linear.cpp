@@ -45,7 +45,7 @@ void lay_out(const Call &call, const Rows &rows, float *to) {
     }
 }
 
-// Calls each(block) for the blocks 0 … count - 1 on `threads` threads, each with its own `Work`.
+// The outputs of all rows of weight, on as many threads as there are works.
 template <typename In>
 void on_threads(const Call &call, const Rows &rows, std::vector<Work<In>> *works) {
     const long blocks = (call.vocab + kLanes - 1) / kLanes;
@@ -73,7 +73,7 @@ void on_threads(const Call &call, const Rows &rows, std::vector<Work<In>> *works
     }
 }
 
-// Whether a repeat of every tile is summed on its own: method 3 folds up to four before the tree.
+// Whether some tile is not summed repeat by repeat: method 3 folds up to four before the tree.
 bool folds(const Call &call) {
     const long tail = call.width % call.tile;
     return (call.width >= call.tile && call.method == 3 && call.tile > kRepeat) ||

@@ -47,9 +47,7 @@ struct InBf16 : In16<InBf16> {
 };
 struct InFp16 : In16<InFp16> {
     static ORDER_INLINE Halves widen(HalvesU upper) {
-        const HalvesU bits = (HalvesU)(((LanesOf<kDoubles>::S)upper) >> 3) & 0x8fffe000u;
-        const HalvesU special = (HalvesU)((bits & 0x0f800000u) == 0x0f800000u) & 0x7f800000u;
-        return (Halves)((HalvesU)((Halves)bits * 0x1p112f) | special);
+        return (Halves)Fp16Careful::special(Fp16Careful::moved(upper)) * 0x1p112f;
     }
 };
 
@@ -114,7 +112,7 @@ class Row {
         }
         if (i < kRepeat) {
             Element rest[kDoubles] = {};
-            const long left = std::max<long>(count - i, 0);
+            const long left = count - i;
             std::memcpy(rest, x_ + begin + i, size_t(left) * sizeof(Element));
             exp_to(out + i, In::load_wide(rest) + minus);
             std::fill(out + i + left, out + kRepeat, 0.0f);

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import ARCHS, DTYPES, ENTRIES, kernel, same_bits, wild
+from helpers import ARCHS, DTYPES, ENTRIES, NO_MEMORY, kernel, same_bits, wild
 
 import workbench as wb
 from workbench.errors import InputError, WorkbenchError
@@ -114,23 +114,11 @@ def test_both_in_a_row_are_the_reference_of_linear_logp(dtype):
 
 
 # What would be read or written at address 0 otherwise: in a process of its own.
-NO_MEMORY = """
-import sys
-import torch, workbench as wb
-from torch._subclasses import FakeTensorMode
-from workbench.errors import InputError
+WITHOUT_MEMORY = """
 from workbench.orders.logp import logp
 
 logits, target = torch.ones(3, 70), torch.tensor([0, 1, 2])
 want = logp(logits, target)
-
-def refused(run):
-    try:
-        run()
-    except InputError as error:
-        assert "without memory" in str(error), error
-    else:
-        raise AssertionError(sys._getframe().f_back.f_lineno)
 
 with torch.device("meta"):
     found = logp(logits, target)
@@ -145,7 +133,9 @@ refused(lambda: torch.func.grad(lambda x: logp(x, target)[0].sum())(logits))
 
 
 def test_tensors_without_memory_are_refused_whatever_the_default_device():
-    done = subprocess.run([sys.executable, "-c", NO_MEMORY], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", NO_MEMORY + WITHOUT_MEMORY], capture_output=True, text=True
+    )
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     with pytest.raises(InputError, match="to_dense"):
         logp(torch.ones(3, 70).to_sparse(), torch.tensor([0, 1, 2]))

@@ -121,7 +121,7 @@ def test_paths_that_cannot_be_a_file(tmp_path, path):
         Record(tmp_path)
     with pytest.raises(InputError, match="nowhere, which does not exist"):
         Record(tmp_path / "nowhere" / "runs.sqlite")
-    with pytest.raises(MissingError, match="open it without readonly"):
+    with pytest.raises(MissingError, match="check the path"):
         Record(path, readonly=True)
     assert state(tmp_path) == {}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from sweep_kit import made, small, table
+from sweep_kit import small, table
 
 import workbench as wb
 from workbench import paths
@@ -471,7 +471,7 @@ def test_bf16_with_fp32_results(tmp_path):
     ).runs
     assert run.key != same.key and run.order_hash == same.order_hash
     assert run.drift.max_abs < same.drift.max_abs  # not rounded to bf16
-    assert run.inputs == same.inputs and run.inputs.fixture_id != inputs()[0]
+    assert run.inputs == same.inputs and run.inputs.fixture_id != fixture_id(*inputs())
 
 
 # ---- inputs --------------------------------------------------------------------------------------
@@ -631,4 +631,3 @@ def test_all_refused_needs_no_compiler(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "versions", lambda *a: pytest.fail("built"))
     found = sweep(small(tiles=(100,)), store=tmp_path / "r", workers=0, progress=False)
     assert found.refused == 2 and found.passed
-    assert made().key not in {run.key for run in found.runs}

@@ -75,6 +75,8 @@ def test_another_operator():
         ({"schedules": ("sideways",)}, ConfigError, "sideways"),
         ({"constants": {"leaf_length": (3,)}}, ConfigError, "no constant leaf_length"),
         ({"tiles": (64,), "constants": {"tile_length": (64,)}}, InputError, "given twice"),
+        ({"constants": {"arch": ("dav-3510",)}}, InputError, "arches="),
+        ({"constants": {"switches": ("x",)}}, InputError, "no constant"),
         ({"shapes": ((0, 8),)}, InputError, "at least 1"),
         ({"shapes": ((2, 3, 4),)}, InputError, "rows, vocabulary ids"),
         ({"backend": "gpu"}, InputError, "gpu"),

@@ -94,8 +94,12 @@ def parse_constants(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def check_constants(names: Iterable[str]) -> None:
-    """Refuse names of a configuration's parts that are no constants."""
+    """Refuse names of a configuration's parts that are no constants, and one in two spellings."""
+    seen = set()
     for name in names:
+        if name.lower() in seen:
+            raise InputError(f"-D {name} is given twice: upper and lower case are one constant")
+        seen.add(name.lower())
         if name.lower() in ("arch", "switches"):
             raise InputError(
                 f"-D {name}=…: that is no constant of a kernel; give constants such as "

@@ -15,14 +15,18 @@ from workbench.commands.arguments import (
     SEED,
     SIZE,
     Outcome,
+    check_constants,
     json_option,
+    literal,
     parse_ints,
+    parse_pairs,
     progress,
 )
 from workbench.errors import InputError
+from workbench.sweep.outputs import OUTPUTS
 
-OPS = ("lm_head", "det_gemm")  # of workbench.sweep.space
-OUTPUTS = ("auto", "kernel", "host")  # of workbench.sweep.outputs
+# Again, so that no other command loads workbench.sweep.space, nor --help torch.
+OPS = ("lm_head", "det_gemm")
 SAMPLES = ("smollm2", "normal", "uniform", "outlier_channels", "heavy_tail", "constant", "linspace",
            "cancellation")  # fmt: skip
 
@@ -120,9 +124,8 @@ def sweep(
 
     if scheduler is not None and workers is not None:
         raise InputError("--workers are processes of this machine; drop it, or --scheduler")
-    constants = dict(_define(define) for define in defines)
-    if len(constants) < len(defines):
-        raise InputError("a constant is given twice with -D; give one list")
+    lists = parse_pairs(defines, "-D")
+    check_constants(lists)
     dtypes = _words(dtype, "--dtype", DTYPES)
     space = Space(
         op=op,
@@ -132,7 +135,7 @@ def sweep(
         dtypes=dtypes,
         arches=_words(arch, "--arch"),
         shapes=((rows, vocab),),
-        constants=constants,
+        constants={name.lower(): tuple(_values(text)) for name, text in lists.items()},
         backend=backend,
     )
     inputs = []
@@ -192,23 +195,10 @@ def _values(text: str) -> list[Any]:
     return words if all(word.isidentifier() for word in words) else parse_ints(text)
 
 
-def _define(text: str) -> tuple[str, tuple[Any, ...]]:
-    name, equals, values = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise InputError(f"-D {text}: wanted NAME=LIST, for example WEIGHT_ROWS=1,4")
-    return name.lower(), tuple(_values(values))
-
-
 def _config(text: str, space: Any) -> dict[str, Any]:
     """`tile_length=4096,schedule=output` as a dict; something in the space must fit it."""
-    found: dict[str, Any] = {}
-    for part in text.split(","):
-        name, equals, value = part.partition("=")
-        if not equals or not name.strip().isidentifier():
-            raise InputError(
-                f"--same-bits-as {text!r}: wanted NAME=VALUE,…, for example tile_length=4096"
-            )
-        (found[name.strip().lower()],) = _values(value.strip())
+    pairs = parse_pairs(tuple(text.replace(" ", "").split(",")), "--same-bits-as")
+    found = {name.lower(): literal(value) for name, value in pairs.items()}
     rules = spec(space.op)
     numbers = {n: getattr(rules.complete(KernelConfig().replace(**{n: v})), n)
                for n, v in found.items() if n != "arch"}  # fmt: skip

@@ -15,7 +15,7 @@ from workbench.build.twin import BASE
 from workbench.errors import BuildError, InputError
 
 FOLDER = paths.CSRC / "orders"
-# For what the kernels of the twin's runtime are included from.
+# The twin's numbers of two doubles are used as well.
 INCLUDE = (FOLDER, paths.TWIN / "include", paths.TWIN / "runtime")
 
 

@@ -186,7 +186,7 @@ def _by_tree(
             "Set the rounding mode back (FE_TONEAREST) first"
         )
     kernel = host_kernel(tree, zero_start=True)
-    step = max(1, min(_TREE_BYTES // (_FP32_BYTES * max(width, 1)), -(-vocab // threads)))
+    step = max(1, min(_TREE_BYTES // (_FP32_BYTES * width), -(-vocab // threads)))
 
     def part(low: int) -> None:
         columns = slice(low, low + step)

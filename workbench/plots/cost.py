@@ -101,7 +101,7 @@ def counter_growth(
     fig = style.figure(
         15,
         1.2 + 4.1 * len(growths),
-        title or _laws_found(growths),
+        title or _laws_found(growths, counters),
         evidence
         or style.evidence_text(
             note="counted on the twin (exact, no Ascend hardware) · "
@@ -151,10 +151,11 @@ def _finding(costs: Mapping[str, Cost]) -> str:
     return f"{best} would be {times} times as fast as {worst} ({label})"
 
 
-def _laws_found(growths: Mapping[str, Growth]) -> str:
+def _laws_found(growths: Mapping[str, Growth], counters: Sequence[str]) -> str:
     laws = [law for g in growths.values() for law in g.laws]
+    laws = [law for law in laws if law.counter in counters and any(law.counts)]
     lines = sum(law.kind != "other" for law in laws)
-    return f"{lines} of {len(laws)} counters are exactly a line in N, H or V"
+    return f"{lines} of {len(laws)} curves of a counter over N, H or V are exactly lines"
 
 
 def _evidence(costs: Sequence[Cost], note: str) -> str:

@@ -133,7 +133,7 @@ def evidence_text(*results: Any, note: str = "") -> str:
     evidences = [getattr(r, "evidence", r) for r in found]
     kernels = [e for e in evidences if e.backend]
     parts = [note]
-    parts.append(_merge(_BACKENDS.get(e.backend, str(e.backend)) for e in kernels))
+    parts.append(_merge(BACKENDS.get(e.backend, str(e.backend)) for e in kernels))
     parts.append(_merge(e.arch for e in kernels))
     for name, words in (("tile_length", "tile"), ("max_blocks", "MAX_BLOCKS")):
         values = _merge(e.config[name] for e in kernels if name in e.config)
@@ -149,7 +149,8 @@ def evidence_text(*results: Any, note: str = "") -> str:
     return " · ".join(filter(None, [*parts, f"workbench {__version__}"]))
 
 
-_BACKENDS = {"twin": "twin (simulated on this CPU, no Ascend hardware)", "npu": "npu"}
+# What a figure calls a backend.
+BACKENDS = {"twin": "twin (simulated on this CPU, no Ascend hardware)", "npu": "npu"}
 
 
 def _flatten(things: Iterable[Any]) -> Iterable[Any]:

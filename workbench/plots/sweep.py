@@ -205,9 +205,8 @@ def _evidence(runs: Sequence[Run]) -> str:
     if not runs:
         return ""
     ok = [run for run in runs if run.status == "ok"] or list(runs)
-    told = {"twin": "twin (simulated on this CPU, no Ascend hardware)"}
     parts = [
-        " and ".join(dict.fromkeys(told.get(run.backend, run.backend) for run in ok)),
+        " and ".join(dict.fromkeys(style.BACKENDS.get(run.backend, run.backend) for run in ok)),
         ", ".join(dict.fromkeys(run.arch for run in ok)),
         ", ".join(dict.fromkeys(f"{'×'.join(map(str, r.shape))} {r.dtype}" for r in ok)),
         "; ".join(dict.fromkeys(run.inputs.name for run in ok)),

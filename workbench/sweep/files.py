@@ -160,7 +160,9 @@ def probe(path: Path, readonly: bool) -> int:
         raise InputError(f"{path} {what}; want a file in a folder that exists, as runs.sqlite")
     if not path.exists():
         if readonly:
-            raise MissingError(f"there is no record {path}; open it without readonly to make one")
+            raise MissingError(
+                f"there is no record {path}: check the path (without readonly it would be made)"
+            )
         return 0
     size = path.stat().st_size
     # `immutable` looks at the main file alone, with no lock and no file beside it. Where there is a

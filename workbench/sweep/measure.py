@@ -185,12 +185,15 @@ def measure(task: Task) -> dict[str, Any]:
     try:
         found = _measured(task, started)
     except Exception as error:
-        why = (
-            str(error) if isinstance(error, WorkbenchError) else f"{type(error).__name__}: {error}"
-        )
-        found = task.unfinished("failed", why or type(error).__name__,
-                                time.perf_counter() - started)  # fmt: skip
+        found = task.unfinished("failed", error_text(error), time.perf_counter() - started)
     return found.to_dict()
+
+
+def error_text(error: BaseException) -> str:
+    """What a failed run says of an error: one of ours in its own words, others with their type."""
+    if isinstance(error, WorkbenchError):
+        return str(error) or type(error).__name__
+    return f"{type(error).__name__}: {error}"
 
 
 def _measured(task: Task, started: float) -> Run:

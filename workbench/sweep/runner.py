@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench import __version__
-from workbench.errors import BuildError, InputError, MissingError, WorkbenchError
+from workbench.errors import BuildError, InputError, MissingError
 from workbench.sweep import fixtures
-from workbench.sweep.measure import Task, Versions, compiled, measure, versions
+from workbench.sweep.measure import Task, Versions, compiled, error_text, measure, versions
 from workbench.sweep.outputs import chosen
 from workbench.sweep.record import Record, RecordError
 from workbench.sweep.result import SweepResult
@@ -386,7 +386,7 @@ class _Loop:
                 if error is None:
                     self.ready.append((key, task))
                 else:
-                    ended.append((key, task.unfinished("failed", _text(error))))
+                    ended.append((key, task.unfinished("failed", error_text(error))))
                 continue
             key, task = self.running.pop(future)
             error = future.exception() if not future.cancelled() else InputError("cancelled")
@@ -396,7 +396,7 @@ class _Loop:
                 self.ready.append((key, task))
                 self._replace(error, stack)
             else:
-                ended.append((key, task.unfinished("failed", _text(error))))
+                ended.append((key, task.unfinished("failed", error_text(error))))
         return ended
 
     def _replace(self, error: BaseException, stack: contextlib.ExitStack) -> None:
@@ -429,7 +429,7 @@ def _told(key: str, task: Task, answer: Any) -> Run:
         run = Run.from_dict(answer)
         why = "" if run.key == key else "it is that of another run"
     except Exception as error:
-        why = _text(error)
+        why = error_text(error)
     if not why:
         return run
     return task.unfinished(
@@ -437,12 +437,6 @@ def _told(key: str, task: Task, answer: Any) -> Run:
         f"what the worker answered is no run of this workbench, {__version__} ({why}). It may have "
         "another version: install one on all machines",
     )
-
-
-def _text(error: BaseException) -> str:
-    if isinstance(error, WorkbenchError):
-        return str(error) or type(error).__name__
-    return f"{type(error).__name__}: {error}"
 
 
 # ---- who runs ------------------------------------------------------------------------------------

@@ -113,6 +113,9 @@ class Space(Result):
         if twice:
             raise InputError(f"{', '.join(twice)} is given twice: as a list of its own, and in "
                              "constants. Give it once")  # fmt: skip
+        if other := {"arch", "switches"} & {*self.constants}:
+            raise InputError(f"constants={{{min(other)!r}: …}}: that is no constant of a kernel; "
+                             "architectures are given as arches=")  # fmt: skip
         return {name: v for name, v in {**named, **self.constants}.items() if v}
 
     def _configs(self) -> Iterable[KernelConfig]:
