@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,9 @@ from workbench import plots
 from workbench.numerics import DriftResult, compare_bits, evidence
 from workbench.orders import ReductionTree, sequential
 from workbench.plots import style, trees
+from workbench.sweep.compare import compare
 from workbench.sweep.growth import growth
+from workbench.sweep.run import Inputs, Provenance, Run
 
 HIDDEN, WEIGHT = torch.randn(3, 96, generator=torch.Generator().manual_seed(1)), torch.ones(5, 96)
 QUICK = {"sizes": (1, 2, 5), "position_sizes": (5,), "chunks": (2,)}
@@ -112,6 +115,28 @@ def more_figures() -> dict[str, Figure]:
     }
 
 
+def figures_of_logp_probes_and_sources() -> dict[str, Figure]:
+    """Figures that test_agreement_plots.py tests in full."""
+    logp = torch.zeros(4)
+    found = {"same": wb.agreement(logp, logp), "far": wb.agreement(logp, logp + 1)}
+    ones = SimpleNamespace(
+        hidden=torch.ones(2, 4, 8), weight=WEIGHT[:, :8], target=torch.ones(2, 4, dtype=torch.long)
+    )
+    alone = {"alone": wb.sampler_trainer(lambda h, w, t: per_row(h, w)[..., 0], ones, prompt=1)}
+    made = Provenance("ab12", "g++ 12.2.0", "0.1", "2.13.0")
+    run = Run("lm_head", {"tile_length": 64}, "dav-2201", "twin", "fp32", (2, 64, 8),
+              Inputs("5f0c"), made, bits="aa", order_hash="t")  # fmt: skip
+    here = style.evidence_text(evidence(per_row))
+    return {
+        "agreement_bars": plots.agreement_bars(found, here),
+        "agreement_table": plots.agreement_table(alone, here),
+        "comparison_table": plots.comparison_table({"one": compare(run, run)}, here),
+        "probe_table": plots.probe_table({"dav-2201": wb.probe("dav-2201")}),
+        "source_lines": plots.source_lines("one\n  two\n", {2: "a note"}, {1: "B"}, here),
+        "token_ratios": plots.token_ratios({"a": (logp, logp + 1)}, (0.8, 1.2), here),
+    }
+
+
 @pytest.fixture(scope="module")
 def figures(verdicts) -> dict[str, Figure]:
     """Every function of the package once, with results like a notebook's."""
@@ -138,7 +163,7 @@ def figures(verdicts) -> dict[str, Figure]:
             tiles, drifts, {64: equal, 256: moved, 4096: equal}, {t: {1: equal} for t in tiles}
         ),
     }
-    made |= more_figures()
+    made |= more_figures() | figures_of_logp_probes_and_sources()
     assert set(made) == set(plots.__all__) - {"evidence_text", "png", "show"}
     return made
 
