@@ -37,7 +37,7 @@ from tempfile import TemporaryDirectory
 import workbench as wb
 from workbench.numerics import compare_bits
 from workbench.plots import show
-from workbench.sweep import choose
+from workbench.sweep import bit_classes, choose
 from workbench.sweep.cost_model import cost
 
 space = wb.sweep.Space(
@@ -87,7 +87,7 @@ assert all(run.invariance.passed and run.bound.worst_ratio <= 1 for run in runs)
 assert by_tile[576] == by_tile[1024] and by_tile[64] != by_tile[192]
 # The control: one run with another bit in its results is told.
 odd = dataclasses.replace(runs[0], bits=runs[-1].bits + "0")
-assert len(choose.disagreements([*runs, odd])) == 1
+assert len(bit_classes.disagreements([*runs, odd])) == 1
 
 # %% [markdown]
 # ## Drift against cost, and a recommendation with its reason
@@ -133,7 +133,7 @@ for run in runs:
 
 # %%
 mine = {"tile_length": keep}
-kept = choose.in_class_of(found.runs, mine)
+kept = bit_classes.in_class_of(found.runs, mine)
 stay = wb.sweep.recommend(found.runs, same_bits_as=mine, cost="model")
 before = min(choose.cost_of(run, "model") for run in kept if run.config["tile_length"] == keep)
 show(

@@ -40,7 +40,7 @@ from workbench.build import arch as architectures
 from workbench.build import cann
 from workbench.plots import evidence_text, show
 from workbench.plots.probes import comparison_table, probe_table
-from workbench.sweep import choose
+from workbench.sweep import bit_classes
 
 reasons = cann.device_reasons()
 backend = "twin" if reasons else "npu"
@@ -205,7 +205,8 @@ assert not all(found.same_bits for found in pairs.values())
 # A record of another machine is taken in, once, and nothing that was there is replaced.
 before = len(predicted.runs())
 assert predicted.merge(third) == len(tiles) and predicted.merge(third) == 0
-assert len(predicted.runs()) == before + len(tiles) and not choose.disagreements(predicted.runs())
+assert len(predicted.runs()) == before + len(tiles)
+assert not bit_classes.disagreements(predicted.runs())
 print(pairs[f"tile {tiles[-1]}: {arch} and {other_arch}"])
 
 # %% [markdown]

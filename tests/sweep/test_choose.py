@@ -12,8 +12,9 @@ from sweep_kit import made, small
 
 import workbench as wb
 from workbench.errors import InputError, MissingError
-from workbench.sweep import choose
-from workbench.sweep.choose import classes, disagreements, in_class_of, pareto, recommend
+from workbench.sweep import bit_classes, choose
+from workbench.sweep.bit_classes import classes, disagreements, in_class_of
+from workbench.sweep.choose import pareto, recommend
 from workbench.sweep.run import BoundFigures, DriftFigures, Inputs, Verdict, WallTime
 
 
@@ -94,7 +95,7 @@ def test_the_same_bits_on_one_input_are_not_every_bit():
     assert in_class_of(runs, runs[0]) == in_class_of(runs, runs[1].key) == kept
     found = recommend(runs, same_bits_as={"tile_length": 4096})
     assert tiles(found.choices) == [4096, 2048]
-    assert found.excluded == {"of other bits": 2, choose.PARTLY: 3}
+    assert found.excluded == {"of other bits": 2, bit_classes.PARTLY: 3}
 
 
 def test_a_configuration_to_keep_has_one_class():
@@ -113,7 +114,7 @@ def test_a_configuration_to_keep_has_one_class():
 
 def test_a_refused_configuration_has_no_bits_to_keep():
     refused = run(100, status="refused", error="a multiple of 64", order_hash=None, bits=None)
-    with pytest.raises(choose.NothingToChoose, match="refused: a multiple of 64"):
+    with pytest.raises(bit_classes.NothingToChoose, match="refused: a multiple of 64"):
         in_class_of([run(64), refused], {"tile_length": 100})
 
 
@@ -212,7 +213,7 @@ def test_small_enough_is_asked_on_each_input():
 def test_means_are_over_the_same_inputs():
     runs = [run(64, moved=10), run(64, moved=1000, inputs=OTHER), run(128, moved=100)]
     found = recommend(runs)
-    assert tiles(found.choices) == [64] and found.excluded == {choose.PARTLY: 1}
+    assert tiles(found.choices) == [64] and found.excluded == {bit_classes.PARTLY: 1}
     assert pareto(runs) == list(found.front) == [found.choice]
 
 
@@ -267,7 +268,7 @@ def test_what_cannot_be_asked_is_refused(options):
 
 
 def test_what_is_raised_can_be_named():
-    assert wb.sweep.NothingToChoose is choose.NothingToChoose
+    assert wb.sweep.NothingToChoose is bit_classes.NothingToChoose
     with pytest.raises(wb.sweep.NothingToChoose):
         recommend([])
 

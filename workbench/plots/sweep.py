@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from workbench.errors import InputError
 from workbench.plots import style
-from workbench.sweep import choose
+from workbench.sweep import bit_classes, choose, words
 from workbench.sweep.result import counted
 from workbench.sweep.run import Run
 
@@ -44,15 +44,15 @@ def sweep_table(runs: Sequence[Run], shown: str = "drift", *, title: str = "") -
     """
     if shown not in SHOWN:
         raise InputError(f"shown={shown!r}; give one of {', '.join(SHOWN)}")
-    words, of, ratios = SHOWN[shown]
+    shown_as, of, ratios = SHOWN[shown]
     runs = list(runs)
     if not runs:
         raise InputError("there is nothing to draw; give the runs of a sweep or a record")
     if shown == "time" and {run.backend for run in runs} == {"twin"}:
-        words += " (of a simulation)"
-    letters = {run.key: one.letter for one in choose.classes(runs) for run in one.runs}
+        shown_as += " (of a simulation)"
+    letters = {run.key: one.letter for one in bit_classes.classes(runs) for run in one.runs}
     names = ["arch", "dtype", *dict.fromkeys(n for run in runs for n in run.config)]
-    varied = [n for n in names if len({str(choose.value(run, n)) for run in runs}) > 1]
+    varied = [n for n in names if len({str(words.value(run, n)) for run in runs}) > 1]
     asked = varied or names
     left = next((n for n in _LEFT if n in asked), asked[0])
     # MAX_BLOCKS last: what should have the same bits stands side by side.
@@ -65,7 +65,7 @@ def sweep_table(runs: Sequence[Run], shown: str = "drift", *, title: str = "") -
         at = rows.index(_sort(run, [left])), columns.index(_sort(run, tops))
         if marks[at]:
             raise InputError(
-                f"two runs of {choose.label(run)}: a cell holds one. Draw one input, shape, "
+                f"two runs of {words.label(run)}: a cell holds one. Draw one input, shape, "
                 "backend and version at a time, for example those of one run.inputs.fixture_id"
             )
         number = of(run) if run.status == "ok" else None
@@ -101,7 +101,7 @@ def sweep_table(runs: Sequence[Run], shown: str = "drift", *, title: str = "") -
     notes = [n for s, n in (("refused", "–: cannot be built"), ("failed", "!: failed"))
              if s in missing]  # fmt: skip
     ax.set_title(
-        "; ".join([f"letter: bit class; number and colour: {words}, darker is less", *notes]),
+        "; ".join([f"letter: bit class; number and colour: {shown_as}, darker is less", *notes]),
         loc="left",
         fontsize=10.5,
         color=style.SOFT,
@@ -145,11 +145,11 @@ def pareto_plot(found: choose.Recommendation, runs: Sequence[Run], *, title: str
     )  # fmt: skip
     # Several inputs have several references: there is no one line.
     one = best.reference_drift if len(best.runs) == 1 else math.nan
-    line, words = (one, "torch.mv's own error") if found.limit is None else (found.limit, "limit")
+    line, meaning = (one, "torch.mv's own error") if found.limit is None else (found.limit, "limit")
     if math.isfinite(line):
         ax.axhline(line, color=style.SOFT, lw=1, ls="--")
         ax.annotate(
-            words,
+            meaning,
             (1, line),
             xycoords=("axes fraction", "data"),
             xytext=(-4, 4),
@@ -177,7 +177,7 @@ def _sort(run: Run, names: Sequence[str]) -> tuple[Any, ...]:
 
 def _words(runs: Sequence[Run], names: Sequence[str], place: tuple[Any, ...]) -> list[str]:
     run = next(run for run in runs if _sort(run, names) == place)
-    return [str(choose.value(run, name)) for name in names]
+    return [str(words.value(run, name)) for name in names]
 
 
 def _short(number: float, shown: str) -> str:

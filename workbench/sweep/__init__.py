@@ -16,7 +16,7 @@ from workbench._callable import make_callable
 _LAZY = {
     "Cost": "cost_model",
     "InputRef": "fixtures",
-    "NothingToChoose": "choose",
+    "NothingToChoose": "bit_classes",
     "Record": "record",
     "RecordError": "record",
     "Run": "run",
@@ -24,7 +24,7 @@ _LAZY = {
     "SweepResult": "result",
     "calibrate": "calibration",
     "cost": "cost_model",
-    "in_class_of": "choose",
+    "in_class_of": "bit_classes",
     "pareto": "choose",
     "rank": "ranking",
     "recommend": "choose",

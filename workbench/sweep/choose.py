@@ -1,8 +1,7 @@
-"""Choosing among runs: bit classes, the front of drift against cost, a recommendation."""
+"""Choosing among runs: the front of drift against cost, a recommendation."""
 
 from __future__ import annotations
 
-import json
 import math
 import operator
 from collections.abc import Mapping, Sequence
@@ -11,11 +10,19 @@ from numbers import Real
 from typing import Any
 
 from workbench._result import Result, text_table
-from workbench.build.config import KernelConfig, spec
-from workbench.errors import ConfigError, InputError
-from workbench.orders.classes import letter, value_text
+from workbench.build.config import KernelConfig
+from workbench.errors import InputError
+from workbench.sweep.bit_classes import (
+    PARTLY,
+    NothingToChoose,
+    by_configuration,
+    class_and_others,
+    kind_of,
+    question,
+)
 from workbench.sweep.cost_model import cost as modelled
 from workbench.sweep.run import VERSIONS, Run, one_backend
+from workbench.sweep.words import in_words, label, varied_names
 
 COSTS = {
     "bytes": "bytes moved per logit",
@@ -26,194 +33,7 @@ _WORDS = {"code_digest": "the code", "source_digest": "the kernel's source",
           "compiler": "the compiler"}  # fmt: skip
 _HEADS = {"bytes": "bytes/logit", "model": "s/logit (model)", "time": "times reference"}
 DRIFTS = ("max_abs", "mean_abs", "rms", "max_ulp")
-PARTLY = "not measured on every input"
 OLDER = "of an older version"
-
-
-class NothingToChoose(InputError):
-    """None of the runs can be chosen."""
-
-
-# ---- bit classes ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RunClass(Result):
-    """Runs of one question (dtype, shape, input) with one order and the same bits."""
-
-    letter: str
-    order_hash: str
-    bits: str
-    question: str
-    runs: tuple[Run, ...] = field(repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "letter": self.letter,
-            "hash": self.order_hash,
-            "bits": self.bits,
-            "question": self.question,
-            "configs": [in_words(run.op, {"arch": run.arch, **run.config}) for run in self.runs],
-        }
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [{"class": self.letter, "configuration": label(run)} for run in self.runs]
-
-
-def question(run: Run) -> tuple[Any, ...]:
-    """What two runs must share for their bits to be comparable."""
-    out = run.out_dtype or run.dtype
-    return run.op, run.dtype, out, run.shape, run.inputs.fixture_id, run.backend
-
-
-def classes(runs: Sequence[Run]) -> list[RunClass]:
-    """Runs grouped by order and bits. A run without a revealed order is in none."""
-    groups: dict[tuple[Any, ...], list[Run]] = {}
-    for run in runs:
-        if run.status == "ok" and run.order_hash and run.bits:
-            groups.setdefault((question(run), run.order_hash, run.bits), []).append(run)
-    return [
-        RunClass(letter(i), order, bits, _asked(members[0]), tuple(members))
-        for i, ((_, order, bits), members) in enumerate(groups.items())
-    ]
-
-
-def disagreements(runs: Sequence[Run]) -> list[str]:
-    """Sentences on runs of one question that have one order and other bits."""
-    seen: dict[tuple[Any, ...], Run] = {}
-    found = []
-    for run in runs:
-        if run.status != "ok" or not run.order_hash:
-            continue
-        first = seen.setdefault((question(run), run.order_hash), run)
-        if first.bits != run.bits:
-            found.append(
-                f"one order and other bits: {label(first)} and {label(run)} ({_asked(run)}). A "
-                "constant that must not decide bits does, or the kernel reads what it did not write"
-            )
-    return found
-
-
-def _asked(run: Run) -> str:
-    out = "" if run.out_dtype in (None, run.dtype) else f" -> {run.out_dtype}"
-    size = " x ".join(map(str, run.shape))
-    return f"{run.dtype}{out}, {size}, inputs {run.inputs.fixture_id}, {run.backend}"
-
-
-def in_class_of(runs: Sequence[Run], of: Run | str | KernelConfig | Mapping[str, Any]) -> list[Run]:
-    """The runs that have every bit in common with a configuration: tuning that changes no bit.
-
-    A configuration is in its class if its bits are the same on every input and shape that either
-    of the two was measured on; if they differ on one, or are not known there, all its runs are out.
-
-    Args:
-        of: A configuration that is among the runs, or a run of it, or that run's key.
-
-    Raises:
-        NothingToChoose: It is not among them, or it has no bit class.
-        InputError: It is several configurations that do not share their bits.
-    """
-    return _in_class(runs, of)[0]
-
-
-def _in_class(runs: Sequence[Run], of: Any) -> tuple[list[Run], dict[str, int]]:
-    """The runs of a class, and why how many others are not in it."""
-    wanted: dict[tuple[Any, ...], Run] = {}
-    for run in _reference(runs, of):
-        first = wanted.setdefault(question(run), run)
-        if _bits(first) != _bits(run):
-            raise InputError(
-                f"{of!s:.80} has two bit classes among these runs: {label(first)} and {label(run)} "
-                f"({_asked(run)}). Give more of its constants, its arch, or runs of one source"
-            )
-    asked: dict[str, set[tuple[Any, ...]]] = {}
-    for one in wanted:
-        asked.setdefault(_kind(one), set()).add(one)
-    kept: list[Run] = []
-    excluded: dict[str, int] = {}
-    for group in _configurations(runs).values():
-        ok = [run for run in group if run.status == "ok"]
-        met = [run for run in ok if question(run) in wanted]
-        if any(_bits(run) != _bits(wanted[question(run)]) for run in met):
-            why = "of other bits"
-        elif {question(run) for run in group} != asked.get(
-            _kind(question(group[0]))
-        ) or ok != group:
-            why = PARTLY
-        else:
-            kept += group
-            continue
-        if ok:
-            excluded[why] = excluded.get(why, 0) + len(ok)
-    order = {id(run): place for place, run in enumerate(runs)}
-    return sorted(kept, key=lambda run: order[id(run)]), excluded
-
-
-def _bits(run: Run) -> tuple[str | None, str | None]:
-    return run.order_hash, run.bits
-
-
-def _kind(one: tuple[Any, ...]) -> str:
-    """What a configuration keeps from input to input: a question without shape and input."""
-    op, dtype, out, _, _, backend = one
-    return json.dumps([op, dtype, out, backend])
-
-
-def _configurations(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs of one configuration, on whatever inputs."""
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        of = [_kind(question(run)), run.arch, run.config]
-        groups.setdefault(json.dumps(of, sort_keys=True), []).append(run)
-    return groups
-
-
-def _reference(runs: Sequence[Run], of: Any) -> list[Run]:
-    if isinstance(of, str):
-        given = next((run for run in runs if run.key == of), None)
-        found = [] if given is None else _alike(runs, given)
-    elif isinstance(of, Run):
-        found = _alike(runs, of)
-    elif isinstance(of, (KernelConfig, Mapping)):
-        constants = of.to_dict() if isinstance(of, KernelConfig) else dict(of)
-        arch = constants.pop("arch", None)
-        constants = {name: _number(runs, name, v) for name, v in constants.items()}
-        found = [
-            run
-            for run in runs
-            if (arch is None or run.arch == arch)
-            and all(run.config.get(name) == v for name, v in constants.items())
-        ]
-    else:
-        raise InputError(f"{of!r:.60}; give a run, its key, or a configuration")
-    good = [run for run in found if run.status == "ok" and run.order_hash and run.bits]
-    if not found:
-        raise NothingToChoose(
-            f"{of!s:.80} is not among these runs: measure it in the same sweep, on the same inputs"
-        )
-    if not good:
-        why = next((run.error for run in found if run.error), "its order was not revealed")
-        raise NothingToChoose(
-            f"{of!s:.80} has no bit class ({found[0].status}: {why}). Choose another one to keep, "
-            "or measure it in the same sweep without that error"
-        )
-    return good
-
-
-def _alike(runs: Sequence[Run], given: Run) -> list[Run]:
-    """All runs of the configuration of `given`, itself too if it is from another record."""
-    groups = _configurations([given, *runs])
-    (found,) = [group for group in groups.values() if group[0] is given]
-    return found
-
-
-def _number(runs: Sequence[Run], name: str, value: Any) -> Any:
-    if not isinstance(value, str) or not runs:
-        return value
-    try:
-        return getattr(spec(runs[0].op).complete(KernelConfig().replace(**{name: value})), name)
-    except ConfigError:
-        return value
 
 
 # ---- costs ---------------------------------------------------------------------------------------
@@ -416,7 +236,7 @@ def recommend(
         runs = left
     among = runs
     if same_bits_as is not None:
-        runs, out = _in_class(runs, same_bits_as)
+        runs, out = class_and_others(runs, same_bits_as)
         apart |= out
     choices, excluded = _choices(runs, cost, drift, apart, among)
     # Per input: what is small on one may be far off on another, whose logits are larger.
@@ -513,14 +333,14 @@ def _choices(
     excluded = dict(apart or {})
     every = {question(run) for run in runs if run.status == "ok"}
     good: list[list[Run]] = []
-    for group in _configurations(runs).values():
+    for group in by_configuration(runs).values():
         reasons = [why_not(run, cost, drift) for run in group]
         for why in filter(None, reasons):
             excluded[why] = excluded.get(why, 0) + 1
         if any(reasons):
             continue  # also where it ran on other inputs
-        kind = _kind(question(group[0]))
-        if {question(run) for run in group} == {one for one in every if _kind(one) == kind}:
+        kind = kind_of(question(group[0]))
+        if {question(run) for run in group} == {one for one in every if kind_of(one) == kind}:
             good.append(group)
         else:  # a mean over other inputs is another figure
             excluded[PARTLY] = excluded.get(PARTLY, 0) + len(group)
@@ -529,7 +349,7 @@ def _choices(
         reasons = [f"{n} {why}" for why, n in excluded.items()]
         raise NothingToChoose(f"no run can be chosen: {', '.join(reasons) or 'there are none'}")
     _alike_or_refused(chosen, cost)
-    varied = _varied(among or runs) or list(chosen[0].config)
+    varied = varied_names(among or runs) or list(chosen[0].config)
     made = [_choice(group, cost, drift, varied) for group in good]
     # Stable: what the model cannot tell apart stays in the order of the runs.
     made.sort(key=lambda pair: (pair[0].cost, pair[0].drift, pair[1]))
@@ -619,40 +439,3 @@ def _front(choices: Sequence[Choice]) -> list[Choice]:
         if not front or choice.drift < front[-1].drift:
             front.append(choice)
     return front
-
-
-# ---- words ---------------------------------------------------------------------------------------
-
-
-def value(run: Run, name: str) -> Any:
-    """A constant by the name of its value; or "arch", "dtype", "shape", "inputs"."""
-    if name == "shape":
-        return " x ".join(map(str, run.shape))
-    if name == "inputs":
-        return run.inputs.name or run.inputs.fixture_id
-    if name in ("arch", "dtype"):
-        return getattr(run, name)
-    given = run.config.get(name)
-    return given if given is None or isinstance(given, dict) else value_text(run.op, name, given)
-
-
-def in_words(op: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Constants as texts have them: by the words of their values where there are any."""
-    return {name: word(op, name, value) for name, value in config.items()}
-
-
-def word(op: str, name: str, value: Any) -> Any:
-    """The word that a constant's value has ("output" for schedule 0), or the value."""
-    text = value_text(op, name, value) if isinstance(value, int) else str(value)
-    return value if text == str(value) else text
-
-
-def label(run: Run, varied: Sequence[str] | None = None) -> str:
-    """A configuration in words: all of it, or the names that vary."""
-    names = ["arch", "dtype", *run.config] if varied is None else varied
-    return ", ".join(f"{name} {value(run, name)}" for name in names) or run.op
-
-
-def _varied(runs: Sequence[Run]) -> list[str]:
-    names = list(dict.fromkeys(name for run in runs for name in run.config))
-    return [n for n in names if len({str(value(run, n)) for run in runs}) > 1]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench._result import Result, text_table
-from workbench.sweep import choose, export
+from workbench.sweep import bit_classes, choose, export, words
 from workbench.sweep.run import Run
 
 
@@ -59,14 +59,14 @@ class SweepResult(Result):
         )
         return good and not self.stopped and not self.disagreements()
 
-    def classes(self) -> list[choose.RunClass]:
+    def classes(self) -> list[bit_classes.RunClass]:
         """The bit classes of the runs, for each question (dtype, shape, input) on its own."""
-        return choose.classes(self.runs)
+        return bit_classes.classes(self.runs)
 
     def disagreements(self) -> list[str]:
         """Runs of one order and other bits on one input: a constant that must not decide bits
         does."""
-        return choose.disagreements(self.runs)
+        return bit_classes.disagreements(self.runs)
 
     def recommendations(self, **options: Any) -> list[choose.Recommendation]:
         """One for each architecture and dtype: `workbench.sweep.choose.recommend_each`, of the
@@ -85,11 +85,11 @@ class SweepResult(Result):
         """
         table = export.table(self.runs)
         for run, row in zip(self.runs, table, strict=True):
-            words = choose.in_words(run.op, run.config)
-            row |= {f"config.{name}": v for name, v in words.items() if isinstance(v, str)}
+            constants = words.in_words(run.op, run.config)
+            row |= {f"config.{name}": v for name, v in constants.items() if isinstance(v, str)}
         op, space = self.space["op"], dict(self.space)
         lists = {"schedule": space["schedules"], **space["constants"]}
-        lists = {name: [choose.word(op, name, v) for v in some] for name, some in lists.items()}
+        lists = {name: [words.word(op, name, v) for v in some] for name, some in lists.items()}
         space["schedules"] = lists.pop("schedule")
         return {
             "space": space | {"constants": lists},
@@ -118,7 +118,7 @@ class SweepResult(Result):
         varied = _varied(self.runs)
         return [
             {
-                **{name: choose.value(run, name) for name in varied},
+                **{name: words.value(run, name) for name in varied},
                 "status": run.status,
                 "class": letters.get(run.key, ""),
                 "max error": run.drift.max_abs if run.drift else None,
@@ -136,12 +136,12 @@ class SweepResult(Result):
         ones with their reasons below."""
         letters = {run.key: one.letter for one in self.classes() for run in one.runs}
         varied = _varied(self.runs)
-        names = {choose.value(run, "inputs") for run in self.runs}
+        names = {words.value(run, "inputs") for run in self.runs}
         told_apart = len({name.partition(":")[0] for name in names}) == len(names)
         short = {"inputs": _before_colon} if told_apart else {}
         rows = [
             {
-                **{name: short.get(name, choose.value)(run, name) for name in varied},
+                **{name: short.get(name, words.value)(run, name) for name in varied},
                 "class": letters.get(run.key) if run.status == "ok" else run.status,
                 "error": f"{run.drift.max_abs:.3g}" if run.drift else None,
                 "/bound": f"{run.bound.worst_ratio:.3g}" if run.bound else None,
@@ -164,13 +164,13 @@ class SweepResult(Result):
             (
                 told.get(run.backend, run.backend),
                 run.op,
-                *(str(choose.value(run, name)) for name in same),
-                f"inputs {choose.value(run, 'inputs')}",
+                *(str(words.value(run, name)) for name in same),
+                f"inputs {words.value(run, 'inputs')}",
             )
             for run in self.runs
         )
-        words = [" and ".join(dict.fromkeys(fact)) for fact in zip(*facts, strict=True)]
-        return [f"  {'; '.join(part)}" for part in (words[:-1], words[-1:]) if part]
+        facets = [" and ".join(dict.fromkeys(fact)) for fact in zip(*facts, strict=True)]
+        return [f"  {'; '.join(part)}" for part in (facets[:-1], facets[-1:]) if part]
 
     def _below(self) -> list[str]:
         ok = [run for run in self.runs if run.status == "ok"]
@@ -192,7 +192,7 @@ class SweepResult(Result):
             broken = [run for run in ok if not (run.invariance and run.invariance.passed)]
             lines.append(
                 f"invariance check: {len(ok) - len(broken)} of {len(ok)} kept every bit"
-                + "".join(f"\n    not {choose.label(run)}" for run in broken)
+                + "".join(f"\n    not {words.label(run)}" for run in broken)
             )
         reasons: dict[tuple[str, str], int] = {}
         for run in self.runs:
@@ -219,12 +219,12 @@ def counted(number: int, one: str, more: str = "") -> str:
 
 
 def _before_colon(run: Run, name: str) -> str:
-    return str(choose.value(run, name)).partition(":")[0]
+    return str(words.value(run, name)).partition(":")[0]
 
 
 def _varied(runs: tuple[Run, ...]) -> list[str]:
     """What differs between the runs, and a constant in any case."""
     names = list(dict.fromkeys(name for run in runs for name in ("arch", "dtype", "shape", "inputs",
                                                                 *run.config)))  # fmt: skip
-    found = [n for n in names if len({str(choose.value(run, n)) for run in runs}) > 1]
+    found = [n for n in names if len({str(words.value(run, n)) for run in runs}) > 1]
     return found or [n for n in ("tile_length", "leaf_length") if n in names] or names[:2]
