@@ -20,6 +20,12 @@
 # A trainer and its sampler evaluate the same token in different batches. If the bits of a logit
 # depend on the batch, the two disagree, and no tolerance says why. So nothing here is compared
 # with a tolerance: raw bits only.
+#
+# The LM head is the last layer of a language model. A logit is one of its outputs: the dot product
+# of a token's hidden state, a row of `hidden`, with the row of `weight` of one vocabulary entry.
+#
+# The kernel is written in Ascend C, for Ascend NPUs. None is needed here: the *twin* compiles the
+# same source for this CPU and computes as the vendor's documents say that the NPU does.
 
 # %% tags=["parameters"]
 arch = "dav-2201"
@@ -39,7 +45,8 @@ from workbench.plots import evidence_text, show
 config = wb.KernelConfig(tile_length=tile_length, arch=arch)
 kernel = wb.build("lm_head", config, backend="twin")
 
-# Hidden states and weights of a real LM head, and a draw of the shape of a larger one.
+# Hidden states and weights of a real LM head, and a draw of the shape of a larger one. H is the
+# length of a row: each logit is a sum of H products.
 sample = wb.samples.smollm2()
 hidden, weight = sample.hidden.flatten(0, -2)[:32], sample.weight[:vocab].float()
 draw = wb.samples.qwen3(rows=32, vocab=vocab, dtype=torch.float32, seed=seed)
@@ -212,11 +219,13 @@ caught["split-K by batch"]
 # %% [markdown]
 # ## Try it
 #
-# The panel calls the same `wb.invariance` on every configuration you choose: move the tile length,
-# MAX_BLOCKS, the architecture or the dtype, and read its last line.
+# The panel builds the kernel anew for each position of its controls and calls the same
+# `wb.invariance` on it, with both kinds of data. Move any of them: the line "this change" may say
+# that bits changed, as the next notebook explains. The last line never says that a row's bits
+# depend on its batch.
 
 # %%
-panel = wb.panel(hidden, weight, tile_length=tile_length, arch=arch)
+panel = wb.panel(tile_length=tile_length, arch=arch)
 assert panel.result.invariance.passed, panel.result
 panel
 

@@ -17,8 +17,11 @@
 # The tile length decides the order of summation, and with it the bits and the error of every logit;
 # MAX_BLOCKS decides none of them.
 #
-# Both are build-time constants that people tune for speed. Each change below is a new kernel,
-# compiled from the same source and loaded into this process in a fraction of a second.
+# A kernel reads a row in *tiles* of TILE_LENGTH elements, which must fit into the *unified buffer*
+# (UB) of a core. It computes each output in a *block*, and MAX_BLOCKS says how many blocks share
+# the outputs at most. Both are build-time constants that people tune for speed. Each change below
+# is a new kernel, compiled from the same source and loaded into this process in a fraction of a
+# second.
 
 # %% tags=["parameters"]
 archs = ["dav-2201", "dav-3510"]
@@ -73,9 +76,10 @@ def first(tensors, width):
 # %% [markdown]
 # ## The tile and the architecture decide the order
 #
-# Read from the bottom up: 4,096 products at the bottom, one logit at the top. Inside a `ReduceSum`
-# the vendor documents an order for each architecture; the kernel adds the tiles one after another.
-# One colour, one order.
+# Read from the bottom up: 4,096 products at the bottom, one logit at the top. `ReduceSum` is the
+# instruction that adds up one tile; the vendor documents its order for each architecture. The
+# kernel adds the tiles one after another. The height is the number of additions on the longest
+# path. One colour, one order.
 
 # %%
 trees = {
@@ -197,6 +201,7 @@ show(
 # %%
 assert error["dav-2201", 1024] < 0.7 * error["dav-2201", 4096]
 assert error["dav-3510", 4096] < error["dav-3510", 64]
+# (The project's contract is the one file of tolerances; notebook 06 is about them.)
 atol = contract().cell("forward_accuracy", "lm_head", "fp32").atol
 assert all(value < atol for value in error.values())
 
@@ -279,14 +284,18 @@ for tile in tiles:
 # %% [markdown]
 # ## Try it
 #
-# Move a slider: the kernel is rebuilt, and the panel shows its order, its drift, which bits changed
-# and whether a row still keeps its bits in every batch. Type a tile that does not fit into the
-# unified buffer, 99968 for one, to see what you are told.
+# The dashboard came from tile 4096 to tile 1024. Move the tile slider: the tree below
+# becomes another one, and the line "this change" says how many outputs took other bits. Move
+# MAX_BLOCKS: neither happens. "Pin this configuration" keeps one beside the next. Under "or any
+# tile" type one that does not fit into the unified buffer, 99968 for one, to see what you are told.
 
 # %%
-panel = wb.panel()
-assert panel.result.baseline.equal and panel.result.invariance.passed, panel.result
-panel
+view = wb.explore(data="qwen3", rows=rows, vocab=vocab, arch=archs[0], pane="order")
+assert compare_bits(view.result.outputs, reference_bits).equal  # the same kernel, the same inputs
+assert view.set(max_blocks=7).wait().result.change.equal, view
+result = view.set(max_blocks=128, tile_length=1024).wait().result
+assert not result.change.equal and result.revealed == trees[f"tile 1024, {archs[0]}"], view
+view
 
 # %% [markdown]
 # ## What you should have seen

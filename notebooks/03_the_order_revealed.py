@@ -336,14 +336,24 @@ assert wb.reveal(sums_backwards, n=n).hash not in {one.hash for one in classes.c
 # %% [markdown]
 # ## Try it
 #
-# The first line below is the order of the kernel you choose, and "change" says how many outputs
-# took other bits. Move the tile length: the order changes, and the bits with it. Move MAX_BLOCKS:
-# neither does.
+# The dashboard calls `wb.declared_order` and `wb.reveal` for the kernel that you choose:
+# "declared", "revealed" and "agreement" stand above the tree. Hover over a bar, or move with the
+# arrow keys, to read which terms it adds and its share in the error bound of one output. Move the
+# tile length: the order changes, and the bits with it. Move MAX_BLOCKS: neither does. Try a
+# batch-invariant log-prob under "kernel": its sum runs over the vocabulary.
 
 # %%
-panel = wb.panel(tile_length=kernel.config.tile_length, arch=kernel.config.arch)
-assert panel.result.tree == wb.reveal(kernel, n=panel.result.tree.leaves), panel.result
-panel
+view = wb.explore(
+    data="qwen3",
+    rows=4,
+    vocab=64,
+    tile_length=kernel.config.tile_length,
+    arch=kernel.config.arch,
+    pane="order",
+)
+assert view.result.revealed == wb.reveal(kernel, n=view.result.tree.leaves), view
+assert view.result.order_holds, view
+view
 
 # %% [markdown]
 # ## What you should have seen

@@ -260,13 +260,19 @@ assert 0.5 < step("kernel") < 2
 # %% [markdown]
 # ## Try it
 #
-# The panel's line "drift" gives the kernel's distance from the exact logits and from `torch.mv`,
-# with `torch.mv`'s own error beside it, for any tile, architecture and dtype.
+# The dashboard's table has the kernel's error and `torch.mv`'s own. Click a cell of the map, move
+# in it with the arrow keys, or choose one of the outputs that drift most: the line below says how
+# far each side is off there, and the tree how the error bound of that output arises. "errors of"
+# puts `torch.mv`'s own errors on the map, in the same colours. Then move the tile: the same output
+# again, added in another order.
 
 # %%
-panel = wb.panel(hidden, weight[:512], tile_length=tile_length, arch=arch)
-assert panel.result.drift["kernel", "exact"].max_abs <= kernel_error.max_abs, panel.result
-panel
+few = weight[:512]
+view = wb.explore(hidden=hidden, weight=few, rows=len(hidden), vocab=len(few),
+                  tile_length=tile_length, arch=arch, pane="drift")  # fmt: skip
+ours = drift.values.sides["kernel"][:, : len(few)]
+assert torch.equal(raw_bits(view.result.outputs), raw_bits(ours)), view
+view
 
 # %% [markdown]
 # ## What you should have seen

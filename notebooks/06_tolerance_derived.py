@@ -54,7 +54,7 @@ data = {"real, H 576": real, "N(0, 1), H 4096": synthetic}
 #
 # Three bounds, from the same tree and the same data:
 #
-# * *worst case*: every product times the number of roundings on its way;
+# * *worst case*: every product times γ, the most that the roundings on its way can add up to;
 # * *running*: half a ULP of each partial sum, added up. It needs no assumption on how roundings
 #   behave, so verdicts rest on it;
 # * *probabilistic*: roundings that behave as independent, except with probability 1 in 1,000.
@@ -194,7 +194,8 @@ tight
 # gets one mistake after another, and every standard in use judges the same logits: our own on the
 # left of the line, those that other projects document on the right. A number is the share of logits
 # flagged, "✕" a flag on the whole, "·" no flag. The lower rows are correct kernels: there a flag is
-# a false alarm.
+# a false alarm. [The page on mutations](../docs/mutations.md) says what each mistake and each
+# standard is.
 
 # %%
 table = wb.mutation_table(dtypes=dtypes, seed=seed, arch=arch)

@@ -43,7 +43,6 @@ from workbench.numerics.agreement import PROMPT
 from workbench.numerics.contract import contract
 from workbench.ops.inputs import DTYPES, IGNORE_INDEX
 from workbench.plots import evidence_text, show
-from workbench.plots.agreement import agreement_bars, agreement_table, token_ratios
 
 full = wb.samples.smollm2()  # texts of 40 tokens in a real model, and its LM head
 aimed_at, target = full.target.unique(return_inverse=True)
@@ -104,7 +103,7 @@ pairs = {
 agreements = {name: wb.agreement(*pair, dtype=dtype) for name, pair in pairs.items()}
 split = agreements["split-K by batch"]
 show(
-    token_ratios(
+    wb.plots.token_ratios(
         pairs,
         contract().clip_range,
         evidence_text(evidence(kernel, hidden, weight, target)),
@@ -169,7 +168,7 @@ results = {
 }
 ours = [result for name, result in results.items() if name.startswith("whole rows")]
 show(
-    agreement_table(
+    wb.plots.agreement_table(
         results,
         evidence_text(results),
         "With whole rows every token has the same bits in every pair of batches",
@@ -208,7 +207,7 @@ for short in ("fp32", "bf16"):
         noise[f"{short}, {cut} parts"] = wb.agreement(seen, learnt, dtype=short)
 kl = {name: found.limits.approx_kl for name, found in noise.items()}
 show(
-    agreement_bars(
+    wb.plots.agreement_bars(
         noise,
         evidence_text(evidence(kernel, hidden, weight, target)),
         f"KL before any update: 0 with whole rows, up to {kl['fp32, 8 parts']:.0e} nats in fp32, "
@@ -225,14 +224,18 @@ assert min(kl["bf16, 2 parts"], kl["bf16, 8 parts"]) > max(kl["fp32, 2 parts"], 
 # %% [markdown]
 # ## Try it
 #
-# The panel rebuilds the LM head under these log-probs on the same tokens. Its last line says
-# whether a row still keeps its bits in every batch; look for a tile length or a block count where
-# it does not.
+# The dashboard has the log-prob kernel on the same tokens: it is given their logits and their
+# targets. Its table says whether a token keeps its bits in every batch. Look for a tile length, a
+# block count or a dtype where one does not. "Drift" has its errors in nats, beside those of
+# `torch.log_softmax`; under "kernel" is the LM head that the logits come from.
 
 # %%
-panel = wb.panel(hidden[:32], weight[:512], tile_length=tile_length, arch=arch, dtype=dtype)
-assert panel.result.invariance.passed, panel.result
-panel
+view = wb.explore("batch_invariant_logp", hidden=hidden, weight=weight, target=target, dtype=dtype,
+                  rows=len(hidden), vocab=len(weight), arch=arch, pane="invariance")  # fmt: skip
+assert view.result.invariance.passed, view
+logits = F.linear(hidden.float(), weight.float()).to(DTYPES[dtype])
+assert torch.equal(raw_bits(view.result.outputs), raw_bits(logp_of(logits, target))), view
+view
 
 # %% [markdown]
 # ## What you should have seen

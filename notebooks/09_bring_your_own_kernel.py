@@ -34,7 +34,6 @@ from workbench.build import arch as architectures
 from workbench.numerics import compare_bits, evidence
 from workbench.orders import reduce_sum_order, sequential
 from workbench.plots import evidence_text, show
-from workbench.plots.source import source_lines
 from workbench.widgets.views import tree_view
 
 # %load_ext workbench
@@ -51,6 +50,9 @@ width = hidden.shape[1]
 # products as the shipped LM head, in another way: it multiplies tile by tile, adds the tiles *lane
 # by lane* into an accumulator, and reduces that once at the end. `-D` gives constants, which
 # `dots.rebuild(tile=…)` changes later.
+#
+# A core has pipes that run at once: MTE2 copies tiles in, V is the vector unit, MTE3 copies results
+# out. An event such as MTE2_V makes the second pipe wait for the first.
 
 # %% tags=["active-ipynb"]
 # %%ascendc dots -D TILE={tile} --arch {arch}
@@ -311,7 +313,7 @@ for letter, (line, instead) in mistakes.items():
 logits_of(dots, check="all")(hidden, weight)  # the control: the sound kernel has no fault
 changed = {letter: line_of(line) for letter, (line, _) in mistakes.items()}
 show(
-    source_lines(
+    wb.plots.source_lines(
         dots.cell.text,
         {fault.line: f"{letter}, {fault.kind}: {fault.what}" for letter, fault in faults.items()},
         {line: f"{letter} changed" for letter, line in changed.items()},

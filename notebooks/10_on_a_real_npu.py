@@ -39,7 +39,6 @@ import workbench as wb
 from workbench.build import arch as architectures
 from workbench.build import cann
 from workbench.plots import evidence_text, show
-from workbench.plots.probes import comparison_table, probe_table
 from workbench.sweep import bit_classes
 
 reasons = cann.device_reasons()
@@ -54,7 +53,7 @@ for reason in reasons:
 # Each is one small launch on an input whose result tells apart the ways that hardware could work.
 # H1 sums 100000000, 1, -100000000, 1, … inside one vector: adjacent pairs give 0, a halving tree
 # gives 32, a sum from left to right gives 1. `workbench probe --device npu --out probes.md` writes
-# this table on a device.
+# this table on a device. H6 is asked in two ways, so there are eleven answers.
 
 # %%
 asked = wb.probe(arch, backend=backend)
@@ -65,10 +64,10 @@ expected = {name: wb.probe(name) for name in (arch, other_arch)}
 answers = {name: {a.name: a.bits for a in p.halves()} for name, p in expected.items()}
 split = [name for name, bits in answers[arch].items() if answers[other_arch][name] != bits]
 show(
-    probe_table(
+    wb.plots.probe_table(
         {f"the twin as {name}": found for name, found in expected.items()},
-        title=f"{len(split)} of {len(answers[arch])} questions have another answer on "
-        f"{other_arch}: a device says which one it is",
+        title=f"{len(split)} of {len(answers[arch])} answers are others on {other_arch}: "
+        "a device says which one it is",
     ),
     f"A table of questions by architecture of the twin. Other answers: {', '.join(split)}.",
 )
@@ -132,7 +131,7 @@ moved = {
     for name, found in bits.items()
 }
 show(
-    probe_table(
+    wb.plots.probe_table(
         stand_ins,
         title=f"{len(choices)} other choices, {len(choices)} other patterns of answers: they say "
         "which switch to set",
@@ -178,7 +177,7 @@ pairs |= {
 }
 follow = sum(found.same_bits == found.same_order for found in pairs.values())
 show(
-    comparison_table(
+    wb.plots.comparison_table(
         pairs,
         evidence_text(
             note=f"{' and '.join(dict.fromkeys(['twin', backend]))} · {rows} x 576 x {vocab} fp32, "
@@ -228,16 +227,19 @@ print(pairs[f"tile {tiles[-1]}: {arch} and {other_arch}"])
 # %% [markdown]
 # ## Try it
 #
-# Switch the architecture, and the order changes with the answers of H2, H3 and H10; the bits
-# follow.
+# The dashboard has switched the architecture at the larger tile: the order changed, as the answers
+# of H2, H3 and H10 say, and the line "this change" says how many bits followed. Switch it back
+# under "architecture". At tile 64, which is one vector, it changes nothing.
 
 # %%
-panel = wb.panel(tile_length=tiles[0], arch=arch)
-panel.set(arch=other_arch).wait()
-assert panel.result.tree == wb.declared_order(
-    "lm_head", wb.KernelConfig(tile_length=tiles[0], arch=other_arch), n=panel.result.tree.leaves
+view = wb.explore(tile_length=tiles[-1], arch=arch, rows=rows, vocab=vocab, pane="order")
+before = view.result.order
+result = view.set(arch=other_arch).wait().result
+assert result.order == wb.declared_order(
+    "lm_head", wb.KernelConfig(tile_length=tiles[-1], arch=other_arch), n=result.order.leaves
 )
-panel
+assert result.change.equal == (result.order == before), view
+view
 
 # %% [markdown]
 # ## What you should have seen

@@ -31,6 +31,8 @@ def test_a_notebook_proves_its_claims_within_a_minute(name, tmp_path):
     for figure in figures:
         (alt,) = re.findall(r'alt="([^"]*)"', figure)
         assert len(alt) > 40 and not alt.startswith("Figure under the heading")
+    # The widget at its end, as it was: what it showed, and no word of a widget that is missing.
+    assert page.count('class="widget-still"') == 1 and "Loading widget" not in page
     assert "interactive panel" in page and "output_stderr" not in page.split("<body")[-1]
 
 

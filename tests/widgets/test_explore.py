@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import dataclasses
 import io
 import json
 import os
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import explore_kit as kit
 import ipywidgets as ipw
+import numpy as np
 import pytest
 import torch
 
@@ -61,7 +63,7 @@ def test_the_first_result_is_there_when_the_cell_ends():
     assert view.result.done == {"order"} and view.result.error == ""
     assert not [t for t in threading.enumerate() if t.name == "workbench-panel"]
     assert "= the binary adds as its source declares" in words(view, "order")
-    assert '<img alt="Order of summation' in view.parts.pictures["order"].value
+    assert view.parts.views["order"].trees == (view.result.tree,)
     assert TWIN in view.parts.summary.value
     assert 'role="status"' in view.parts.status.value and ">done<" in view.parts.status.value
     assert view.parts.cancel.disabled
@@ -83,18 +85,145 @@ def test_every_part_can_be_found_by_its_class_and_every_control_has_a_label(view
         assert box.children[0].value.startswith('<h2 class="workbench-heading">'), name
 
 
-def test_another_picture_of_the_order_can_be_hung(monkeypatch):
-    seen = []
+def test_the_order_is_hung_once_for_each_configuration_and_the_old_one_closed(monkeypatch):
+    real, made_for = panes.order_view, []
 
-    def shown(found):
-        seen.append(found.tree.hash)
-        return ipw.HTML(found.tree.hash)
+    def counted(found, output):
+        made_for.append(found.state.tile)
+        return real(found, output)
 
-    monkeypatch.setattr(panes, "order_view", shown)
+    monkeypatch.setattr(panes, "order_view", counted)
     view = made(pane="order", tile_length=64)
-    view.set(max_blocks=3).wait().set(tile_length=192).wait().set(pane="build").wait()
-    assert view.parts.boxes["order"].children[-1].value == view.result.tree.hash == seen[-1]
-    assert len(set(seen)) == 2 and "<img" in view.parts.pictures["order"].value
+    first = view.parts.views["order"]
+    assert first.trees == (view.result.tree,) and first in view.parts.boxes["order"].children
+    view.refresh().wait().set(pane="build").wait().set(pane="order").wait()
+    assert made_for == [64] and view.parts.views["order"] is first and first.comm is not None
+    view.set(tile_length=192).wait()
+    second = view.parts.views["order"]
+    assert made_for == [64, 192] and second.trees[0] == view.result.tree != first.trees[0]
+    assert first.comm is None and first not in view.parts.boxes["order"].children
+    view.set(pane="build", tile_length=128).wait()
+    assert "order" not in view.parts.views, "an order of another configuration was left"
+
+
+def products(row, column):
+    """fp64, so that the test does not round as what it tests does."""
+    return kit.HIDDEN[row].double().numpy() * kit.WEIGHT[column].double().numpy()
+
+
+def bound_of(tree, terms):
+    return float(np.abs(tree.partial_sums(terms.astype(np.float32)).astype(np.float64)).sum())
+
+
+def test_the_order_shows_the_shares_of_an_output():
+    view = made(pane="order", tile_length=64)
+    shown = view.parts.views["order"]
+    wanted = bound_of(view.result.tree, products(0, 0)) * 2.0**-24
+    # (fp64 sums of H numbers, in two orders)
+    assert abs(shown.bound() - wanted) <= kit.H * 2.0**-53 * wanted
+    assert shown.orders[0]["terms_label"] == "row 0, vocabulary id 0"
+    view.set(op="batch_invariant_logp", tile_length=None).wait()
+    shown = view.parts.views["order"]
+    assert shown.orders[0]["terms_label"] == "row 0" and shown.orders[0]["n"] == kit.V
+    logits = view.result.given.logits[0].double()
+    largest = max(torch.exp(logits - logits.max()).tolist())
+    assert largest == 1.0 < shown.bound() * 2.0**24
+
+
+# ---- drift: choose an output ---------------------------------------------------------------------
+
+
+def test_an_output_chosen_in_the_drift_pane_is_the_one_whose_order_is_shown():
+    view = made(pane="drift", tile_length=64)
+    shown = view.parts.views["drift"]
+    errors = view.result.drift["kernel", "exact"].errors_in("ulp")
+    assert abs(errors[shown.selected]) == abs(errors).max()
+    assert tuple(shown.map.worst[0][:2]) == shown.selected
+    view.set(pane="order").wait()  # nothing was chosen: it shows the worst of the map
+    place = "row {}, vocabulary id {}".format(*shown.selected)
+    assert view.parts.views["order"].orders[0]["terms_label"] == place
+    view.set(pane="drift").wait()
+    assert view.parts.views["drift"] is shown
+    shown.map.selected = (4, 7)  # as a page sets it, by mouse, by an arrow key or in the list
+    assert shown.order.orders[0]["terms_label"] == "row 4, vocabulary id 7"
+    view.set(pane="order").wait()
+    order = view.parts.views["order"]
+    assert order.orders[0]["terms_label"] == "row 4, vocabulary id 7"
+    assert order.bound() == shown.order.bound()
+    # Another configuration: the same output again, in its other order.
+    view.set(pane="drift", tile_length=192).wait()
+    again = view.parts.views["drift"]
+    assert again is not shown and again.selected == (4, 7) and shown.map.comm is None
+    assert again.order.trees[0] == view.result.tree and again.order.bound() != order.bound()
+    # Fewer rows than the one that was chosen: the worst of those that are left.
+    view.set(rows=3).wait()
+    errors = view.result.drift["kernel", "exact"].errors_in("ulp")
+    left = view.parts.views["drift"].selected
+    assert left[0] < 3 and abs(errors[left]) == abs(errors).max()
+
+
+def test_the_reference_has_its_own_map_on_the_same_scale():
+    view = made(pane="drift")
+    shown = view.parts.views["drift"]
+    drift = view.result.drift
+    assert "torch.mv itself" in shown.words.value and "torch.mv itself" in words(view, "drift")
+    mine, at = shown.map, shown.selected
+    shown.of.value = ("torch.mv", "exact")
+    theirs = drift["torch.mv", "exact"].errors_in("ulp")
+    assert shown.map is not mine and shown.map in shown.children and mine not in shown.children
+    assert shown.selected == at and shown.map.value == theirs[at]
+    both = max(abs(drift[side, "exact"].errors_in("ulp")).max() for side in ("kernel", "torch.mv"))
+    assert shown.map.limit == mine.limit == both
+    assert f"torch.mv itself {theirs[at]:+.3g}" in shown.words.value
+
+
+def test_other_errors_in_the_same_order_are_another_map():
+    """A source was edited, which left its order as it was."""
+    found = made(pane="drift").result
+    kernel, *rest = found.drift.comparisons
+    other = dataclasses.replace(kernel, max_abs=2 * kernel.max_abs)
+    edited = dataclasses.replace(found.drift, comparisons=(other, *rest))
+    key = panes.view_key("drift", found)
+    assert panes.view_key("drift", dataclasses.replace(found)) == key
+    assert panes.view_key("drift", dataclasses.replace(found, drift=edited)) != key
+
+
+def test_the_map_is_a_widget_and_no_figure_but_is_exported_as_one():
+    view = made(pane="drift")
+    assert re.findall('alt="([A-Z][a-z]+)', view.parts.pictures["drift"].value) == ["Histograms"]
+    assert "drift_map" in [p.name for p in panes.pictures("drift", view.result)]
+    still = view._repr_mimebundle_()["text/html"]
+    assert len(re.findall(r'<img alt="[^"]{40,}" src="data:image/svg', still)) == 2
+    # Log-probs are one number a row: there is no map of them, and none is left of before.
+    view.set(op="batch_invariant_logp").wait()
+    assert view.parts.views.get("drift") is None and "nats" in words(view, "drift")
+
+
+def test_an_own_file_has_its_order_revealed_for_the_map():
+    view = made(op=str(kit.FLAWED), call=kit.calling("sound"), tile_length=64, pane="drift")
+    assert view.result.order is None and view.result.done == {"drift"}
+    assert view.parts.views["drift"].order.trees[0] == view.result.revealed
+    # The control: an order that cannot be found leaves the figure, and says so where it is asked.
+    view = made(op=str(kit.FLAWED), call=lambda k, h, w: (h @ w.T).abs().sqrt(), pane="drift")
+    assert view.result.revealed is None and view.parts.views.get("drift") is None
+    assert 'alt="Heatmaps' in view.parts.pictures["drift"].value
+
+
+def test_a_widget_that_nobody_took_is_closed(view, monkeypatch):
+    closed = []
+
+    class Shown(ipw.HTML):
+        def close(self):
+            closed.append(self.value)
+            super().close()
+
+    monkeypatch.setattr(panes, "view", lambda pane, found, output: Shown(pane))
+    request = dataclasses.replace(view._request(None), pane="order", hung={})
+    steps = view._work(request)
+    while next(steps).view is None:
+        pass
+    steps.close()
+    assert set(closed) == {"order"}
 
 
 # ---- moving --------------------------------------------------------------------------------------
@@ -102,12 +231,12 @@ def test_another_picture_of_the_order_can_be_hung(monkeypatch):
 
 def test_the_tile_slider_changes_the_order_and_the_bits():
     view = made(pane="order", tile_length=64)
-    before = view.parts.pictures["order"].value
+    before = view.parts.views["order"].alt
     view.controls.tiles.slider.value = 192
     view.wait()
     assert view.result.state.tile_length == 192 and view.controls.tiles.text.value == "192"
     assert "tile 64 → 192: ≠" in view.parts.summary.value
-    assert view.parts.pictures["order"].value != before
+    assert view.parts.views["order"].alt != before
     assert set(view.latency) == {"first", "bits", "figure", "done"}
     assert view.latency["first"] <= view.latency["bits"] <= view.latency["figure"]
 
@@ -211,6 +340,7 @@ def test_a_tile_over_the_budget_is_words_and_the_dashboard_lives_on(view):
     view.controls.tiles.text.value = "99968"
     view.wait()
     assert "99968" in view.result.error and "12160" in words(view, "build")
+    assert view.parts.views == {}, "an order stands below the message"
     assert 'role="alert"' in words(view, "order") and "not built" in view.parts.status.value
     assert TWIN in view.parts.summary.value and view.pin() == ""
     view.controls.tiles.text.value = "64"
@@ -341,6 +471,7 @@ def test_pinned_configurations_stand_beside_what_is_shown(view):
     assert view.wait().state.tile_length == 192
     view.parts.unpin.click()
     assert [*view.wait().pins] == ["A"]
+    assert "Pinned configurations" in view._repr_mimebundle_()["text/html"]
     with pytest.raises(InputError, match="no pin 'B'; there is A"):
         view.compare("B")
 
@@ -405,6 +536,7 @@ def test_a_page_without_a_kernel_shows_what_was_there(view):
 def test_the_front_end_is_real_files_that_fetch_nothing():
     for name in ("explore.js", "explore.css"):
         text = (STATIC / name).read_text()
+        text = re.sub(r'url\("data:[^"]*"\)', "", text)  # it is in the file
         assert len(text) > 1000 and not re.search(r"https?:|//cdn|@import|\bimport\b|url\(", text)
     script = (STATIC / "explore.js").read_text()
     for name in ("workbench-copy", "workbench-code"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 
@@ -18,6 +19,12 @@ from workbench.widgets.views import drift_view, heatmap_view, tree_view
 from workbench.widgets.views.front import STATIC
 
 FILES = ("view_parts.js", "tree_view.js", "heatmap_view.js", "views.css")
+
+
+def image_of(still: str) -> str:
+    """The text of the first image of a still picture, an SVG."""
+    (data,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', still)
+    return base64.b64decode(data).decode()
 
 
 def sent(view, monkeypatch) -> list:
@@ -74,6 +81,7 @@ def test_terms_bring_shares_and_a_bound():
     cells = view.views[0][0]["cells"]
     at = cells["terms"].index(2)  # x0 + x1 = 3 of 3 + 8
     assert cells["below"][at] == float(f"{3 / 11:.4g}")
+    assert "running error bound of row 1: 6.56e-07" in image_of(view.still())
     assert view.bound() == 11 * 2.0**-24 and view.orders[0]["terms_label"] == "row 1"
     assert "below" not in view.set_terms(None).views[0][0]["cells"]
 

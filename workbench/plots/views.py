@@ -127,7 +127,7 @@ def heatmap_svg(
     for k in range(61):
         fill = to_hex(colors(k / 60))
         parts.append(f'<rect x="{_MARGIN + 4 * k}" y="{y}" width="4.5" height="12" fill="{fill}"/>')
-    scale = f"{style.scientific(-limit)} to {style.scientific(limit)} {unit}; black: NaN or Inf"
+    scale = f"−{limit:.3g} to {limit:.3g} {unit}; black: NaN or Inf"
     parts.append(_text(_MARGIN + 256, y + 11, scale, 12))
     return _page(parts, y + 20, evidence)
 

@@ -13,9 +13,10 @@ from .result import FAILED, NOT_ASSERTED, NOT_REACHED, NOT_RUN, PASSED, Notebook
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _NOTE = (
-    '<p class="widget-note">An interactive panel stands here. '
+    '<p class="widget-note">An interactive panel stands here{}. '
     "Open the notebook with <code>workbench lab</code> to use it.</p>"
 )
+_STILL = '<div class="widget-still">{}</div>'
 _HEADING = re.compile(r'<h([1-6])([^>]*?) id="([^"]*)"([^>]*)>(.*?)</h\1>', re.S)
 
 
@@ -35,8 +36,7 @@ def notebook_page(notebook: Any, run: NotebookRun, report: Report) -> str:
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             if data.pop(_WIDGET, None) is not None:
-                # a widget needs a kernel and scripts from elsewhere: say where it lives instead
-                data["text/html"] = _NOTE
+                data["text/html"] = _still(data)
             if "image/png" in data:
                 meta = output.setdefault("metadata", {}).setdefault("image/png", {})
                 above = heading_above(notebook.cells, number) or run.heading
@@ -48,6 +48,17 @@ def notebook_page(notebook: Any, run: NotebookRun, report: Report) -> str:
     body = _mended(body)
     _anchor(body, run)
     return render("notebook.html.j2", run=run, body=body, report=report)
+
+
+def _still(data: Any) -> str:
+    """What stands for a widget, which needs a kernel and scripts from elsewhere.
+
+    Our own widgets say in `text/html` what they showed, with images that hold their data.
+    """
+    shown = data.get("text/html", "")
+    if not shown:
+        return _NOTE.format("")
+    return _NOTE.format("; below is what it showed") + _STILL.format(shown)
 
 
 def _mended(body: str) -> str:

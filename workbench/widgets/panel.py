@@ -227,6 +227,16 @@ class Panel(ipw.VBox):
         if picture != self._drawn:
             self.picture.value, self._drawn = _picture(found), picture
 
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """The widget, and for a page without a kernel what it shows now, as text and images."""
+        data = super()._repr_mimebundle_(**kwargs)
+        data["text/plain"] = repr(self)
+        data["text/html"] = (
+            "<p>The panel as it was when its cell ended. Run the cell to move its sliders.</p>"
+            f"{self.verdicts.value}{self.picture.value}"
+        )
+        return data
+
     def __repr__(self) -> str:
         return f"Panel: {self.result}"
 

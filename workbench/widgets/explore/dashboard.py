@@ -36,6 +36,7 @@ _TWIN = (
     "Results of the twin: the kernel's own source, compiled for this CPU and simulated. "
     "None of it was measured on Ascend hardware."
 )
+_UNSEEN = markup.note("Computed when this tab is opened.")
 _NPU = "Results of an NPU, through torch_npu."
 
 
@@ -137,7 +138,8 @@ class Explore(ipw.VBox):
         self._last_good: ExploreResult | None = None
         self.pins: dict[str, ExploreResult] = {}
         self._pinned: dict[str, Look] = {}
-        self._hung = ("", "")  # of what the widget in the pane of the order is
+        self._hung: dict[str, Any] = {}  # of what the widget in a pane is
+        self._output: panes.Output | None = None  # that was chosen in the map of drift
         self.latency: dict[str, float] = {}
         self._work = Work()
         self._worker = Latest(self._work, self._show, self._unexpected)
@@ -340,7 +342,8 @@ class Explore(ipw.VBox):
             self._look = look
             for name in PANES:
                 if name != self.pane:
-                    self.parts.words[name].value = markup.note("Computed when this tab is opened.")
+                    self._hang(name, None, None)
+                    self.parts.words[name].value = _UNSEEN
                     self.parts.pictures[name].value = ""
         self._submit()
 
@@ -358,11 +361,15 @@ class Explore(ipw.VBox):
         self._wish = Cancel()
         pinned = tuple(self._pinned.values())
         started = time.perf_counter()
-        return Request(self._look, self.pane, previous, pinned, self._wish, started)
+        return Request(
+            self._look, self.pane, previous, pinned, self._wish, started, self._hung, self._output
+        )
 
     def _submit(self) -> None:
         older = self._wish
         self.latency = {}
+        self._exporter.forget()
+        self.parts.links.value = ""  # they save what was shown before
         request = self._request(self._last_good)
         self.parts.cancel.disabled = False
         self.parts.say("working …", 0)
@@ -386,6 +393,9 @@ class Explore(ipw.VBox):
             return
         if found is not None:
             self._show_result(request, found, took)
+        if step.view is not None:
+            self._hang(request.pane, *step.view)
+            self.latency.setdefault("figure", took)
         if step.pictures is not None:
             self.parts.pictures[request.pane].value = "".join(step.pictures)
             if step.pictures:
@@ -397,8 +407,6 @@ class Explore(ipw.VBox):
         self.latency["done"] = took
         if request.pane == PINS:
             self._pins_shown()
-        if request.pane == "order":
-            self._hang_order(request.look.result)
         self._idle("done")
         self._announce(request.look.result)
 
@@ -415,11 +423,15 @@ class Explore(ipw.VBox):
             if text:
                 self.parts.words[request.pane].value = text
 
-    def _hang_order(self, found: ExploreResult) -> None:
-        key = found.title(), found.tree.hash if found.tree is not None else ""
-        if key != self._hung:
-            self._hung = key
-            self.parts.hang_order(panes.order_view(found))
+    def _hang(self, pane: str, key: Any, view: Any) -> None:
+        self._hung[pane] = key
+        if pane == "drift" and view is not None:
+            view.on_select(self._output_chosen)
+        self.parts.hang(pane, view)
+
+    def _output_chosen(self, row: int, column: int) -> None:
+        """The same output is looked at when the order is opened, and in other configurations."""
+        self._output = row, column
 
     def _pins_shown(self) -> None:
         self.pins = {name: look.result for name, look in self._pinned.items()}
@@ -427,6 +439,7 @@ class Explore(ipw.VBox):
 
     def _show_error(self, found: ExploreResult) -> None:
         for name in PANES:
+            self._hang(name, None, None)
             self.parts.pictures[name].value = ""
             self.parts.words[name].value = panes.numbers(name, found)
         self.parts.words[PINS].value = overview(self.pins, found)
@@ -462,15 +475,25 @@ class Explore(ipw.VBox):
         data = super()._repr_mimebundle_(**kwargs)
         data["text/plain"] = repr(self)
         shown = "".join(
-            f"<h3>{panes.TITLES[name]}</h3>{self.parts.words[name].value}{self.parts.pictures[name].value}"
-            for name in PANES
-            if name in self.result.done and not self.result.error
+            self._still(name)
+            for name in TABS
+            if not self.result.error and self.parts.words[name].value not in ("", _UNSEEN)
         )
         data["text/html"] = (
             "<p>The dashboard as it was when its cell ended. Run the cell to move its controls.</p>"
             f"{self.parts.summary.value}{shown or panes.numbers('order', self.result)}"
         )
         return data
+
+    def _still(self, pane: str) -> str:
+        view = self.parts.views.get(pane)
+        parts = (
+            f"<h3>{panes.TITLES[pane]}</h3>",
+            self.parts.words[pane].value,
+            view.still() if view is not None else "",
+            self.parts.pictures[pane].value,
+        )
+        return "".join(parts)
 
     def __repr__(self) -> str:
         return f"Explore: {self.result.error or self.result}"

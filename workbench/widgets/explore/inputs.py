@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from workbench import samples
@@ -16,7 +17,8 @@ from workbench.evidence import fixture_id
 from workbench.numerics.drift.measure import Truth
 from workbench.numerics.operands import check_tensors
 from workbench.ops.inputs import DTYPES, IGNORE_INDEX
-from workbench.widgets.explore.state import OWN, REAL, SYNTHETIC, ExploreState
+from workbench.widgets.explore.state import LOGP, OWN, REAL, SYNTHETIC, ExploreState
+from workbench.widgets.views.linked import products
 
 SYNTHETIC_ROWS, SYNTHETIC_IDS = 256, 8192  # what is drawn anew at each change stays small
 KEPT = 4  # of each kind of thing that several configurations share
@@ -41,6 +43,18 @@ class Given:
     @property
     def shape(self) -> tuple[int, int, int]:
         return len(self.hidden), self.hidden.shape[1], len(self.weight)
+
+    def terms(self, op: str, row: int, column: int) -> tuple[np.ndarray, str]:
+        """What the kernel adds for one output, fp32, and what that is called.
+
+        Of a log-prob kernel: the exponentials of a row of logits less the largest of them. They are
+        numpy's, so their last bits may be others than the kernel's.
+        """
+        if op == LOGP:
+            logits = self.logits[row].cpu().float().numpy()
+            return np.exp(logits - logits.max()), f"row {row:,}"
+        place = f"row {row:,}, vocabulary id {column:,}"
+        return products(self.hidden, self.weight, row, column), place
 
 
 class Inputs:

@@ -14,7 +14,7 @@ from workbench.numerics.invariance import place
 from workbench.widgets import markup, words
 from workbench.widgets.explore.result import ExploreResult, RowErrors
 from workbench.widgets.explore.state import LOGP
-from workbench.widgets.views import tree_view
+from workbench.widgets.views import drift_view, tree_view
 
 TITLES = {
     "order": "Order",
@@ -25,6 +25,7 @@ TITLES = {
     "build": "Build log",
     "pins": "Pins",
 }
+Output = tuple[int, int]  # row, column
 _LINES = 14  # source lines in the table of counters
 
 
@@ -37,12 +38,14 @@ class Picture:
         alt: What it shows, for someone who cannot see it.
         draw: Makes the figure.
         key: What it depends on: two pictures of one key are the same.
+        in_view: Whether the pane's widget shows it as well: then it is drawn for files alone.
     """
 
     name: str
     alt: str
     draw: Callable[[], Figure] = field(compare=False)
     key: Any = None
+    in_view: bool = False
 
 
 def numbers(pane: str, found: ExploreResult) -> str:
@@ -87,25 +90,67 @@ def data(pane: str, found: ExploreResult) -> Any:
     }.get(pane)
 
 
-def order_view(found: ExploreResult) -> Any:
-    """The order to move about in, in place of its figure; None where there is no order.
+def view(pane: str, found: ExploreResult, output: Output | None = None) -> Any:
+    """The widget of a pane, to move about in; None where it has none.
+
+    Args:
+        output: (row, column) whose sum is shown; None, or one that is not there: the output that
+            drifts most, as far as that is known.
+    """
+    if view_key(pane, found, output) is None:
+        return None
+    return {"order": order_view, "drift": drift_map_view}[pane](found, _output(found, output))
+
+
+def view_key(pane: str, found: ExploreResult, output: Output | None = None) -> Any:
+    """What the widget of a pane depends on: of one key it is the same. None: there is none."""
+    tree = found.tree
+    if found.error or tree is None or tree.leaves == 0 or found.given is None:
+        return None
+    if pane == "order":
+        return found.state, tree.hash, _how(found), _output(found, output)
+    if pane == "drift" and isinstance(found.drift, DriftResult):
+        # (The errors too: an edited source may change them and leave its order.)
+        known = tree.leaves == found.drift.shape[1]
+        return (found.state, tree.hash, found.drift) if known else None
+    return None
+
+
+def order_view(found: ExploreResult, output: Output) -> Any:
+    """The order, with the share of each sum in the error bound of an output.
 
     A declared order that is not the revealed one stands beside it, the first difference marked.
-    Called when the pane of the order is open and done, on the thread that works, once for each
-    order. The figure is drawn all the same: it stands where there is no kernel, and is what is
-    exported.
     """
-    tree = found.tree
-    if tree is None or tree.leaves == 0:
-        return None
+    assert found.given is not None and found.tree is not None
+    terms, what = found.given.terms(found.state.op, *output)
     declared = found.order if found.order_holds is False else None
-    return tree_view(
-        tree,
+    made = tree_view(
+        found.tree,
         declared,
         label=f"{_how(found)}, {found.state.title()}",
         other_label="declared by the source" if declared is not None else "",
         evidence=_order_note(found),
     )
+    return made.set_terms(terms, what)
+
+
+def drift_map_view(found: ExploreResult, output: Output) -> Any:
+    """The errors on a map, and the order of the output that is chosen there."""
+    assert found.given is not None and isinstance(found.drift, DriftResult)
+    given = found.given
+    made = drift_view(found.drift, None, given.hidden, given.weight, tree=found.tree)
+    return made.select(*output)
+
+
+def _output(found: ExploreResult, output: Output | None) -> Output:
+    """The output whose sum is shown: the one asked for, else the one that drifts most."""
+    if output is not None and output[0] < found.state.rows and output[1] < found.state.vocab:
+        return output
+    if isinstance(found.drift, DriftResult):
+        errors = abs(found.drift["kernel", "exact"].errors_in("ulp"))
+        row, column = divmod(int(errors.argmax()), errors.shape[1])  # (a NaN is the largest)
+        return row, column
+    return 0, 0
 
 
 # ---- order ---------------------------------------------------------------------------------------
@@ -132,8 +177,9 @@ def _order(found: ExploreResult) -> str:
             )
     summed = "exponentials of a row of logits" if found.state.op == LOGP else "products of a sum"
     lines["terms are"] = summed
-    coming = ["agreement"] if declared is not None and "order" not in found.done else []
-    return markup.facts({"agreement": "", **lines} if coming else lines, coming)
+    first = dict.fromkeys(("declared", "revealed", "agreement"), "")  # each keeps its place
+    coming = list(first)[1:] if declared is not None and "order" not in found.done else []
+    return markup.facts(first | lines, coming)
 
 
 def _difference(found: ExploreResult) -> str:
@@ -155,6 +201,7 @@ def _order_pictures(found: ExploreResult) -> list[Picture]:
             lambda: plots.order(tree, f"tile {state.tile} on {state.arch}" if state.tile else "",
                                 plots.evidence_text(note=note)),
             (tree.hash, state.tile, state.arch, _how(found)),
+            in_view=view_key("order", found) is not None,
         )
     ]  # fmt: skip
 
@@ -244,6 +291,7 @@ def _drift_pictures(found: ExploreResult) -> list[Picture]:
             "drift_map",
             f"Heatmaps of errors over rows and vocabulary ids, one a side; largest: {sides}.",
             lambda: plots.drift_map(drift),
+            in_view=view_key("drift", found) is not None,
         ),
         Picture(
             "drift_histogram",
@@ -292,7 +340,7 @@ def _invariance(found: ExploreResult) -> str:
     heads = {"cases": "batches", "differ": "outputs that differ", "first": "first mismatch"}
     lines = {
         "verdict": words.invariance_text(verdict),
-        "left out": "other block counts and schedules: they have controls of their own above",
+        "left out": "of T5, other block counts and schedules: they have controls above",
     }
     return markup.facts(lines) + markup.table(rows, caption, heads) + markup.evidence(verdict)
 

@@ -40,6 +40,7 @@ class Parts:
         self.code.add_class("workbench-code")
         self.words = {name: ipw.HTML() for name in TABS}
         self.pictures = {name: ipw.HTML() for name in TABS}
+        self.views: dict[str, Any] = {}
         self.pin_choice = ipw.Dropdown(options=[], description="pin", layout={"width": "12rem"})
         self.pin_choice.add_class("workbench-pin-choice")
         self.show_pin = _button("Show it again", "Move the controls there", "pin-show")
@@ -68,10 +69,19 @@ class Parts:
         box.add_class(f"workbench-pane-{name}")
         return box
 
-    def hang_order(self, view: Any) -> None:
-        """Put a widget in place of the figure of the order; None: the figure."""
-        heading, words, *_ = self.boxes["order"].children
-        self.boxes["order"].children = (heading, words, view or self.pictures["order"])
+    def hang(self, pane: str, view: Any) -> None:
+        """Put a widget between the words and the figures of a pane; None: none."""
+        old = self.views.get(pane)
+        if view is old:
+            return
+        self.views.pop(pane, None)
+        if view is not None:
+            self.views[pane] = view
+        heading, words, *_ = self.boxes[pane].children
+        shown = [] if view is None else [view]
+        self.boxes[pane].children = (heading, words, *shown, self.pictures[pane])
+        if old is not None:
+            old.close()  # or the kernel and the page would keep each one there has been
 
     def name_pins(self, names: Sequence[str]) -> None:
         """The pins that there are, the newest of them chosen."""

@@ -16,6 +16,7 @@ from workbench.numerics import BitComparison, DriftResult, InvarianceResult, Tol
 from workbench.numerics.drift.tables import DriftHistogram
 from workbench.orders import ReductionTree
 from workbench.widgets import words
+from workbench.widgets.explore.inputs import Given
 from workbench.widgets.explore.state import ExploreState
 
 Pair = tuple[str, str]
@@ -109,6 +110,7 @@ class ExploreResult(Result):
         counters: Of a launch on the twin.
         log: What the compiler said, also when it refused.
         notes: {pane: why it has nothing to show, in words}.
+        given: The tensors that the kernel was run on.
         error: Why there is no result at all, in words; "" if there is.
         done: Panes that have all they will have.
     """
@@ -130,6 +132,7 @@ class ExploreResult(Result):
     counters: Counted | None = None
     log: str = ""
     notes: dict[str, str] = field(default_factory=dict)
+    given: Given | None = field(default=None, repr=False, compare=False, metadata={"json": False})
     error: str = ""
     done: frozenset[str] = frozenset()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ class Request:
         pinned: Looks that stand beside it in the pane of pins.
         wish: To give it up.
         started: When it was made, on `time.perf_counter`.
+        hung: {pane: key of the widget in it}, as it is by now.
+        output: (row, column) that was chosen to be looked at; None: none was.
     """
 
     look: Look
@@ -50,17 +52,24 @@ class Request:
     pinned: tuple[Look, ...]
     wish: Cancel
     started: float
+    hung: Mapping[str, Any]
+    output: panes.Output | None
 
 
 @dataclass(frozen=True)
 class Step:
-    """What was found: a result or the pictures of a pane, and how far the work is."""
+    """What was found: a result, the widget or the pictures of a pane, and how far the work is.
+
+    Attributes:
+        view: (key, widget) to put into the pane; the widget may be None.
+    """
 
     request: Request
     done: int
     text: str
     result: ExploreResult | None = None
     pictures: list[str] | None = None
+    view: tuple[Any, Any] | None = None
 
 
 class Looks:
@@ -104,9 +113,13 @@ class Work:
                 if found.error:
                     return
                 if pane == "order" and found.outputs is not None and found.revealed is None:
-                    # What is declared is drawn before the binary is asked, which takes longer.
-                    yield from self._draw(request)
-            yield from self._pins(request) if pane == PINS else self._draw(request)
+                    # What is declared is shown before the binary is asked, which takes longer.
+                    yield from self._hang(request)
+            if pane == PINS:
+                yield from self._pins(request)
+            else:
+                yield from self._hang(request)
+                yield from self._draw(request)
         yield Step(request, STEPS, DONE)
 
     def _pins(self, request: Request) -> Iterator[Step]:
@@ -116,11 +129,27 @@ class Work:
                 mine = found if look is request.look else None
                 yield Step(request, STEPS - 2, "measuring …", mine)
 
+    def _hang(self, request: Request) -> Iterator[Step]:
+        """The pane's widget, unless it is there."""
+        pane, found = request.pane, request.look.result
+        key = panes.view_key(pane, found, request.output)
+        if key == request.hung.get(pane):
+            return
+        view = panes.view(pane, found, request.output)
+        try:
+            yield Step(request, STEPS - 1, "drawing …", view=(key, view))
+        except GeneratorExit:  # a newer request came: nobody took it
+            if view is not None:
+                view.close()
+            raise
+
     def _draw(self, request: Request) -> Iterator[Step]:
         look, pane = request.look, request.pane
         if pane not in look.pictures:
             drawn: list[str] = []
             for picture in panes.pictures(pane, look.result):
+                if picture.in_view:
+                    continue
                 drawn.append(self._image(picture))
                 yield Step(request, STEPS - 1, "drawing …", pictures=[*drawn])
             if pane not in look.result.done:

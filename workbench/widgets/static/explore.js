@@ -2,7 +2,7 @@
 
 const ROOT = ".workbench-explore";
 
-/** Give each slider's handle the name and the value that stand beside it. */
+/** Give each slider's handle the name and the value that stand beside it, and these a name too. */
 function nameSliders(root) {
   for (const slider of root.querySelectorAll(".widget-slider, .widget-hslider")) {
     const label = slider.querySelector(".widget-label");
@@ -10,14 +10,21 @@ function nameSliders(root) {
     const handle = slider.querySelector("[role=slider]");
     if (!handle || !label) continue;
     set(handle, "aria-label", label.textContent.trim());
-    if (readout) set(handle, "aria-valuetext", readout.textContent.trim());
+    if (!readout) continue;
+    set(handle, "aria-valuetext", readout.textContent.trim());
+    set(readout, "role", "textbox"); // it can be typed in
+    set(readout, "aria-label", `${label.textContent.trim()}, typed`);
   }
 }
 
-/** Tie each tab to the panel that it shows. */
+/** Tie each tab to the panel that it shows; the Tab key stops at the one that is open. */
 function nameTabs(root) {
   for (const tabs of root.querySelectorAll(".widget-tab, .jupyter-widget-tab")) {
     const current = tabs.querySelector("[role=tab][aria-selected=true]");
+    const list = tabs.querySelector("[role=tablist]");
+    if (current && !list.contains(document.activeElement)) {
+      for (const tab of list.children) set(tab, "tabindex", tab === current ? "0" : "-1");
+    }
     const panel = tabs.querySelector(".widget-tab-contents");
     if (!current || !panel) continue;
     set(panel, "role", "tabpanel");
@@ -27,6 +34,12 @@ function nameTabs(root) {
 
 function set(element, name, value) {
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
+/** Keys that are pressed here are meant for what has the focus: JupyterLab would take an arrow key
+ * for the next cell and "b" for a new one. Its commands with Ctrl, such as saving, stay. */
+function keepKeys(event) {
+  if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
 }
 
 /** Copy the text of the code area; the promise says whether it worked. */
@@ -92,12 +105,14 @@ function render({ model, el }) {
       attributeFilter: ["aria-selected", "aria-valuenow"],
     });
     root.addEventListener("click", clicked);
+    root.addEventListener("keydown", keepKeys);
   };
   attach();
   return () => {
     cancelAnimationFrame(frame);
     observer?.disconnect();
     root?.removeEventListener("click", clicked);
+    root?.removeEventListener("keydown", keepKeys);
     model.off("change:announcement", announce);
   };
 }

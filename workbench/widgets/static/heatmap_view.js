@@ -38,7 +38,7 @@ class MapPicture {
     this.sides = make("div", { class: "wb-sides" });
     this.rows = make("div", { class: "wb-sides" });
     this.list = make("ol");
-    this.listHead = make("h4", { id: `${this.id}-worst` }, "");
+    this.listHead = make("h3", { id: `${this.id}-worst` }, "");
     this.legend = make("div", { class: "wb-legend" });
     this.evidence = make("small", { class: "wb-evidence" });
     const tools = make(

@@ -38,6 +38,12 @@ class View(anywidget.AnyWidget):
         """HTML of the first view, for a page without a kernel."""
         raise NotImplementedError
 
+    def close(self) -> None:
+        """Take the view away, and the layout that it alone has."""
+        if self.comm is not None:  # not closed before, nor given up while it was made
+            super().close()
+            self.layout.close()
+
     def _asked(self, _: Any, content: Any, buffers: Any) -> None:
         if not isinstance(content, dict) or "ask" not in content:
             return

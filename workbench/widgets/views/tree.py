@@ -239,7 +239,8 @@ class TreeView(View):
         return "Icicle of " + ". ".join(parts) + "."
 
     def still(self) -> str:
-        labels = [_title(order) for order in self.orders]
+        alone = len(self.orders) == 1  # its name is the title then
+        labels = [_title(order | {"label": ""} if alone else order) for order in self.orders]
         title = self._labels[0] or "An order of summation"
         if len(self.trees) > 1:
             title = self.difference["text"].splitlines()[0].capitalize()
@@ -257,6 +258,9 @@ class TreeView(View):
 
 def _title(order: dict[str, Any]) -> str:
     text = f"{order['n']:,} terms · height {order['height']:,} · order {order['hash'][:6]}"
+    if order["bound"] is not None:
+        of = f" of {order['terms_label']}" if order["terms_label"] else ""
+        text += f" · running error bound{of}: {order['bound']:.3g}"
     return f"{order['label']} · {text}" if order["label"] else text
 
 
