@@ -108,6 +108,12 @@ class Work {
             return;
         }
         for (long i = 0; i < n; ++i) {
+            if (method == 1 && rows.lanes != Lanes::kRows) {
+                i += in_a_row(rows, first + i, i == 0, n - i);
+                if (i == n) {
+                    return;
+                }
+            }
             Merge merge;
             const bool end = i == n - 1;
             if (method == 1) {
@@ -133,26 +139,55 @@ class Work {
         }
     }
 
-    // The sum of one repeat for all rows.
-    void one(const Rows &rows, long repeat, const Merge &merge) {
-        if (rows.lanes == Lanes::kFours) {
-            if (repeat == chunk_) {
-                by_fours(rows, repeat);
+    // Method 1 for as many repeats as have their sums made, of at most `count`: what is added up
+    // stays in a register meanwhile. Returns how many they are.
+    long in_a_row(const Rows &rows, long repeat, bool begins, long count) {
+        prepare(rows, repeat);
+        const long here = std::min(count, chunk_ - repeat);
+        for (long n = 0; n < (here > 0 ? rows.count : 0); ++n) {
+            Wide s = sum_of(rows, repeat, n);
+            if (!begins) {
+                s = load<Wide>(level_ + n * kLanes) + s;
             }
-            const Wide *part = parts_ + (repeat - begin_) * rows.count * kParts<In>;
-            for (long n = 0; n < rows.count; ++n, part += kParts<In>) {
-                merge.apply(joined<kParts<In>>(part), n * kLanes);
+            for (long i = 1; i < here; ++i) {
+                s = s + sum_of(rows, repeat + i, n);
             }
+            if (here == count) {
+                store(total_ + n * kLanes, load<Wide>(total_ + n * kLanes) + s);
+            } else {
+                store(level_ + n * kLanes, s);
+            }
+        }
+        return std::max<long>(here, 0);
+    }
+
+    // Makes sums or their parts from `repeat` on where they are needed next.
+    void prepare(const Rows &rows, long repeat) {
+        if (repeat != chunk_) {
             return;
         }
-        if (rows.lanes == Lanes::kTerms) {
-            if (repeat == chunk_) {
-                by_terms(rows, repeat);
-            }
+        if (rows.lanes == Lanes::kFours) {
+            by_fours(rows, repeat);
+        } else {
+            by_terms(rows, repeat);
+        }
+    }
+
+    // Of a repeat before `chunk_`.
+    ORDER_INLINE Wide sum_of(const Rows &rows, long repeat, long n) const {
+        if (rows.lanes == Lanes::kFours) {
+            return joined<kParts<In>>(parts_ + ((repeat - begin_) * rows.count + n) * kParts<In>);
+        }
+        return load<Wide>(sums_ + (n * kChunk + repeat % kChunk) * kLanes);
+    }
+
+    // The sum of one repeat for all rows.
+    void one(const Rows &rows, long repeat, const Merge &merge) {
+        if (rows.lanes != Lanes::kRows) {
+            prepare(rows, repeat);
             if (repeat < chunk_) {
                 for (long n = 0; n < rows.count; ++n) {
-                    const float *sum = sums_ + (n * kChunk + repeat % kChunk) * kLanes;
-                    merge.apply(load<Wide>(sum), n * kLanes);
+                    merge.apply(sum_of(rows, repeat, n), n * kLanes);
                 }
                 return;
             }
@@ -231,17 +266,35 @@ class Work {
         const long whole = call_.width / kRepeat, step = repeats_ * kRepeat;
         const long even = whole - (whole - first) % kTogether<In>;
         const long last = std::min(even, first / kChunk * kChunk + kChunk);
-        const long at = first * kRepeat;
-        for (int four = 0; four < kLanes; four += 4) {
+        long begin = first;
+        if (In::kPairs && rows.count == 1) {
+            begin += (last - first) / kTermLanes<In> * kTermLanes<In>;
+            by_rows(rows, first, begin);
+        }
+        const long at = begin * kRepeat;
+        for (int four = 0; four < kLanes && begin < last; four += 4) {
             const Element *row[4], *next[4];
             for (int i = 0; i < 4; ++i) {
                 row[i] = row_[four + i] + at;
                 next[i] = four + 4 < kLanes ? row_[four + 4 + i] + at : row_[i] + next_;
             }
             auto *const sums = rows.count == 1 ? sums_by_terms<In, 1>() : sums_by_terms<In, 2>();
-            sums(row, next, rows.x + at, step, last - first, sums_ + four, kChunk * kLanes);
+            float *to = sums_ + (begin - first) * kLanes + four;
+            sums(row, next, rows.x + at, step, last - begin, to, kChunk * kLanes);
         }
         chunk_ = last;
+    }
+
+    // Those from `first` to `last` for one row of hidden.
+    void by_rows(const Rows &rows, long first, long last) {
+        if constexpr (In::kPairs) {
+            const long at = first * kRepeat, whole = call_.width / kRepeat;
+            const long then = last < whole ? last * kRepeat : next_;  // after the last row
+            for (int i = 0; i < kLanes && first < last; ++i) {
+                const Element *next = i + 1 < kLanes ? row_[i + 1] + at : row_[0] + then;
+                sums_of_row<In>(row_[i] + at, next, rows.x + at, last - first, sums_ + i);
+            }
+        }
     }
 
     // A repeat of x in the order of its elements.

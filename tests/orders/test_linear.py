@@ -110,6 +110,21 @@ def test_a_width_that_is_too_large_for_the_fastest_way():
     assert same_bits(linear(hidden, weight, config(4096)), want)
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+@pytest.mark.parametrize("arch", ARCHS)
+def test_one_row_of_hidden(arch, dtype):
+    """Its repeats are summed in up to three ways: here 16, 4, and 2 with a ragged one, after 64."""
+    for width in (64 * 22 + 7, 64 * (64 + 22) + 7):
+        hidden = wild((1, width), 1, dtype, spread=3)
+        weight = wild((37, width), 2, dtype, spread=3).clone()
+        for row, at in enumerate((0, 64 * 15 + 3, 64 * 16, 64 * 19 + 63, 64 * 20, 64 * 21 + 9, -1)):
+            weight[3 * row, at] = float("inf")  # in a repeat of each way
+            weight[3 * row + 1, at] = float("nan")
+        for tile in (64, 512, 4096):
+            got = linear(hidden, weight, config(tile, arch), threads=1)
+            assert same_bits(got, kernel(tile, arch)(hidden, weight)), (width, tile)
+
+
 def test_more_rows_than_are_worked_on_at_once():
     hidden, weight, bias = inputs("fp32", 523, 70, 17)
     for threads in (1, 3):
@@ -439,12 +454,13 @@ def test_control_swapped_additions_are_caught(swapped, monkeypatch):
         "tree in registers": (9, "dav-2201", 64, "fp32", [0, 1, 2, 3]),
         "fours of rows": (3, "dav-2201", 64, "bf16", [0, 2, 4, 6]),
         "neighbours by shuffles": (1, "dav-2201", 64, "fp32", [0, 1, 2, 3]),
+        "one row of weight at a time": (1, "dav-2201", 64, "bf16", [0, 2, 4, 6]),
         "fold of method 3": (4, "dav-3510", 256, "fp32", [0, 64, 128, 192]),
         "ragged end of method 2": (4, "dav-3510", 448, "fp32", [*range(0, 448, 64)]),
     }
 
     def computed(rows, arch, tile, dtype, places, run):
-        hidden, weight = alone((rows, 512), places), torch.ones(40, 512)
+        hidden, weight = alone((rows, 1024), places), torch.ones(40, 1024)
         hidden[:, places] *= 2.0 ** (torch.arange(len(places)) * 11 % 16)  # sums of bf16 round too
         weight *= alone((40, 1), [0]).abs() + 1
         return run(hidden.to(DTYPES[dtype]), weight.to(DTYPES[dtype]), tile, arch)
