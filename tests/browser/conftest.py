@@ -1,7 +1,8 @@
-"""JupyterLab and Chromium for the browser tests; without them the tests are reported as not run."""
+"""Servers and Chromium for the browser tests; without them the tests are reported as not run."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -36,6 +37,18 @@ SETTINGS = {
 }
 
 
+LOGS: list[Path] = []  # of the servers that run
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A test that fails shows what the servers said last."""
+    report = yield
+    if report.failed:
+        report.sections += [(f"{log.parent.name}/{log.name}", _end(log)) for log in LOGS]
+    return report
+
+
 @pytest.fixture(scope="session")
 def chromium() -> str:
     if importlib.util.find_spec("playwright") is None:
@@ -61,16 +74,38 @@ def jupyter(chromium, tmp_path_factory):
     notebooks.mkdir()
     for file in paths.NOTEBOOKS.glob("*.ipynb"):
         shutil.copyfile(file, notebooks / file.name)
-    _write(home / "data" / "kernels" / lab.KERNEL / "kernel.json", lab.kernel_spec())
     _write(home / "config" / "labconfig" / "default_setting_overrides.json", SETTINGS)
+    with _served("jupyterlab", home, "/api/status", lambda port: [
+        *("--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
+        *("--ServerApp.port_retries=0", f"--ServerApp.root_dir={notebooks}"),
+        *("--IdentityProvider.token=", "--LabApp.extension_manager=readonly"),
+    ]) as address:  # fmt: skip
+        yield address
+
+
+@pytest.fixture(scope="session")
+def voila(chromium, tmp_path_factory):
+    """(address, folder) of a Voilà that serves each notebook of the folder as a page."""
+    if importlib.util.find_spec("voila") is None:
+        pytest.skip("the tests of Voilà need it (pip install voila)")
+    home = tmp_path_factory.mktemp("voila")
+    notebooks = home / "notebooks"
+    notebooks.mkdir()
+    with _served("voila", home, "/voila/static/voila.js", lambda port: [
+        *(str(notebooks), "--no-browser", "--Voila.ip=127.0.0.1", f"--port={port}"),
+        "--VoilaConfiguration.extension_denylist=jupyterlab-jupytext",  # needs JupyterLab itself
+        *("--VoilaConfiguration.allow_theme_override=YES", "--Voila.port_retries=0"),
+    ]) as address:  # fmt: skip
+        yield address, notebooks
+
+
+@contextlib.contextmanager
+def _served(module, home, answers, arguments):
+    """`python -m module` with a kernel that is this Python, until it has answered; its address."""
+    _write(home / "data" / "kernels" / lab.KERNEL / "kernel.json", lab.kernel_spec())
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"),
-        *(f"--port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={notebooks}"),
-        *("--IdentityProvider.token=", "--LabApp.extension_manager=readonly"),
-    ]
     env = {
         **os.environ,
         "JUPYTER_PATH": str(home / "data"),
@@ -83,12 +118,15 @@ def jupyter(chromium, tmp_path_factory):
     }
     log = home / "server.log"
     address = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", module, *arguments(port)]
     with log.open("wb") as stream:
         server = subprocess.Popen(command, env=env, cwd=home, stdout=stream, stderr=stream)
         try:
-            _wait_for(f"{address}/api/status", server, log)
+            _wait_for(f"{address}{answers}", server, log)
+            LOGS.append(log)
             yield address
         finally:
+            LOGS[:] = [other for other in LOGS if other != log]
             server.terminate()
             try:
                 server.wait(20)
@@ -135,10 +173,14 @@ def _wait_for(url: str, server: subprocess.Popen, log: Path, seconds: float = 90
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if server.poll() is not None:
-            pytest.fail(f"JupyterLab ended with {server.returncode}: {log.read_text()[-2000:]}")
+            pytest.fail(f"the server ended with {server.returncode}: {_end(log)}")
         try:
             with urllib.request.urlopen(url, timeout=5):
                 return
         except OSError:
             time.sleep(0.2)
-    pytest.fail(f"JupyterLab did not answer in {seconds:g} s: {log.read_text()[-2000:]}")
+    pytest.fail(f"{url} did not answer in {seconds:g} s: {_end(log)}")
+
+
+def _end(log: Path) -> str:
+    return log.read_text(errors="replace")[-3000:]

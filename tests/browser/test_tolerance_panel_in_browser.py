@@ -6,26 +6,22 @@ Every count is made here a second time: exact sums by `math.fsum`, and the pass 
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import time
-import urllib.request
 
-import nbformat
 import numpy as np
 import pytest
+import scratch
+from scratch import SLOW
 
 import workbench as wb
-from workbench import lab, samples
+from workbench import samples
 from workbench.numerics.contract import contract
 from workbench.ops.inputs import DTYPES
 from workbench.widgets.judge import tile_choices
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-SLOW = 60_000  # ms: a rebuild on a busy machine
-IDLE = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
 NOTEBOOK = "tolerance_panel.ipynb"
 ROWS, VOCAB = 4, 256
 SOURCE = f"import workbench as wb\n\nwb.tolerance_panel(rows={ROWS}, vocab={VOCAB})"
@@ -58,27 +54,6 @@ def at_step(number: int) -> float:
 
 def nearest_step(value: float) -> int:
     return round((math.log10(value) - LEFT) / STEP)
-
-
-def put_notebook(jupyter: str) -> None:
-    """The scratch notebook, through the server's own interface."""
-    cells = [nbformat.v4.new_code_cell(SOURCE)]
-    kernel = {"name": lab.KERNEL, "display_name": "workbench", "language": "python"}
-    content = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    token = "0123456789abcdef" * 2  # a cookie and a header that agree are what it asks for
-    request = urllib.request.Request(
-        f"{jupyter}/api/contents/{NOTEBOOK}",
-        json.dumps({"type": "notebook", "content": content}).encode(),
-        {"Cookie": f"_xsrf={token}", "X-XSRFToken": token, "Content-Type": "application/json"},
-        method="PUT",
-    )
-    with urllib.request.urlopen(request, timeout=20) as answer:
-        assert answer.status == 201
-
-
-def saved_notebook(jupyter: str) -> nbformat.NotebookNode:
-    with urllib.request.urlopen(f"{jupyter}/api/contents/{NOTEBOOK}", timeout=20) as answer:
-        return nbformat.from_dict(json.load(answer)["content"])
 
 
 class Shown:
@@ -125,22 +100,12 @@ class Shown:
 @pytest.fixture
 def shown(jupyter, lab_page, page, artefacts):
     """The panel of the scratch notebook, its first result drawn."""
-    from playwright.sync_api import expect
-
     page.on("console", lambda m: page.complaints.append(m.text) if m.type == "error" else None)
     page.set_viewport_size({"width": 1400, "height": 1700})
-    put_notebook(jupyter)
+    scratch.put(jupyter, NOTEBOOK, [SOURCE])
     lab_page(NOTEBOOK)
-    page.wait_for_selector(f".jp-NotebookPanel {IDLE}", timeout=SLOW)
-    expect(page.locator("#jp-main-statusbar")).to_contain_text("(workbench) | Idle", timeout=SLOW)
-    asks = page.locator(".jp-Dialog")
-    page.add_locator_handler(asks, lambda: asks.locator(".jp-mod-accept").click())
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    raised = page.locator("[data-mime-type='application/vnd.jupyter.error']")
     found = Shown(page, artefacts)
-    expect(found.panel.or_(raised).first).to_be_visible(timeout=2 * SLOW)
-    assert raised.all_inner_texts() == []
+    scratch.run_all(page, found.panel)
     found.done("1_at_first")
     return found
 
@@ -227,19 +192,9 @@ def test_the_tolerance_panel(shown, jupyter, page, artefacts):
     shown.done("4_another_tile")
     assert page.complaints == []
 
-    the_saved_notebook_reads_without_a_kernel(saved(page, jupyter), page, artefacts)
-
-
-def saved(page, jupyter) -> nbformat.NotebookNode:
-    """The notebook on disk, saved by keyboard until it holds the panel's output."""
-    end = time.monotonic() + SLOW / 1000
-    while True:
-        page.keyboard.press("Control+s")
-        page.wait_for_timeout(500)
-        notebook = saved_notebook(jupyter)
-        if any(cell.get("outputs") for cell in notebook.cells):
-            return notebook
-        assert time.monotonic() < end, "the notebook was not saved"
+    the_saved_notebook_reads_without_a_kernel(
+        scratch.saved(page, jupyter, NOTEBOOK), page, artefacts
+    )
 
 
 def the_saved_notebook_reads_without_a_kernel(notebook, page, artefacts) -> None:

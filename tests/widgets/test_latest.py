@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -135,3 +138,31 @@ def test_many_submissions_from_many_threads_end_with_a_last_one():
         thread.join()
     assert seen.latest.wait(10)
     assert seen.applied and seen.applied[-1][1] == 49 and not workers()
+
+
+BUSY_AT_THE_END = """
+import atexit, sys, threading, torch
+from workbench.widgets import latest
+if sys.argv[1:]:
+    atexit.unregister(latest._end_all)
+started, ones = threading.Event(), torch.ones(400, 400)
+def work(_):
+    while True:
+        torch.mm(ones, ones)
+        started.set()
+        yield
+worker = latest.Latest(work, lambda _: None, lambda *_: None)
+worker.submit(0)
+started.wait()
+"""
+
+
+def test_an_interpreter_that_ends_is_not_aborted_by_a_thread_in_cpp():
+    def code(*arguments: str) -> int:
+        command = [sys.executable, "-c", BUSY_AT_THE_END, *arguments]
+        return subprocess.run(command, capture_output=True, timeout=120).returncode
+
+    assert code() == 0
+    # The control: nobody waits, and the thread is unwound through C++. Python 3.14 lets it hang.
+    if sys.version_info < (3, 14):
+        assert any(code("nobody waits") == -signal.SIGABRT for _ in range(5))
