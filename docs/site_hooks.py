@@ -37,6 +37,10 @@ ORIGIN = {page: name for name, page in MOVED.items()}
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 _FENCE = re.compile(r"(^```.*?^```[ \t]*$)", re.M | re.S)
 _HEADING = re.compile(r'<h([1-6])[^>]*? id="([^"]*)"[^>]*>(.*?)</h\1>', re.S)
+# what workbench/report/pages.py makes of a link to a file beside the notebook
+_BESIDE = re.compile(
+    r'<span data-file="([^"#]*)(#[^"]*)?">(.*?)(?: \(<code>[^<]*</code>\))?</span>', re.S
+)
 _log = logging.getLogger("mkdocs.hooks.workbench")
 
 
@@ -84,7 +88,12 @@ def on_files(files: Any, config: Any) -> Any:
     for notebook in notebooks():
         run = executed.get(notebook.stem)
         add(f"course/{notebook.stem}.md", f"# {heading(notebook)}\n" if run else source(notebook))
-    linked = {target for page in files.documentation_pages() for target in linked_files(page)}
+    pages = [
+        *files.documentation_pages(),
+        # of an executed one the links are in the report's page, and the same as in its source
+        *(File.generated(config, f"course/{n.stem}.md", content=source(n)) for n in notebooks()),
+    ]
+    linked = {target for page in pages for target in linked_files(page)}
     for target in sorted(linked):
         head = "---\nsearch: {exclude: true}\n---\n"
         add(f"source/{target}.md", f"{head}# {posixpath.basename(target)}\n\n`{target}`\n")
@@ -114,7 +123,7 @@ def on_page_content(content: str, page: Any, **_: Any) -> str:
         content += shown(name.removesuffix(".md"))
     elif kind == "course" and name.removesuffix(".md") in (executed := verdicts()):
         body, headings = lesson(executed[name.removesuffix(".md")])
-        content = body
+        content = _BESIDE.sub(lambda found: beside(page.file.src_uri, found), body)
         page.toc = get_toc(headings)
     else:
         return content
@@ -159,6 +168,18 @@ def page_of(page: str, target: str) -> str | None:
     if path.startswith("notebooks/"):
         return f"course/{posixpath.basename(path).rpartition('.')[0]}.md"
     return f"source/{path}.md"
+
+
+def beside(page: str, found: re.Match) -> str:
+    """A link of an executed notebook to a file of the repository, to that file's page."""
+    target, anchor, words = found.groups()
+    path = repository_path(page, target)
+    to = page_of(page, target)
+    if to is None or not (ROOT / path).is_file():
+        _log.warning("%s links to %s, and there is no such file", page, path)  # strict: an error
+        return words
+    href = posixpath.relpath(to.removesuffix(".md") + ".html", posixpath.dirname(page))
+    return f'<a href="{href}{anchor or ""}">{words}</a>'
 
 
 def linked_files(file: File) -> set[str]:

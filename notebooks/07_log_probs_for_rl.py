@@ -119,6 +119,7 @@ assert agreements["whole rows"].bits_equal
 assert set(torch.exp(pairs["whole rows"][1] - pairs["whole rows"][0]).tolist()) == {1.0}
 # The control: the same check catches the same kernels, once the batch decides an order.
 assert not split.bits_equal and not split.passed
+assert split.limits.clip_fraction > 0 or dtype == "fp32"  # whose noise clips nothing
 split
 
 # %% [markdown]

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from workbench import cli
+from workbench.commands.arguments import literal, parse_pairs
 from workbench.errors import InputError
 from workbench.report.claims import declared, read
 from workbench.report.parameters import distribute, find, from_file
@@ -63,7 +64,8 @@ def test_the_parameters_it_gives_are_declared(tmp_path):
     options = parsed(line)
     assert options["file"] == written[1]
     files = {file: declared(read(file)) for file in find(options["notebooks"])}
-    given = dict(pair.split("=") for pair in options["parameters"])
+    pairs = parse_pairs(options["parameters"], "-p")
+    given = {name: literal(value) for name, value in pairs.items()}  # as the command reads them
     ((values),) = distribute(files, from_file(tmp_path / written[1]), given).values()
     assert set(values) == set(json.loads(written[0])["01"]) | set(given)
     with pytest.raises(InputError):

@@ -131,6 +131,18 @@ def test_a_failed_cell_leaves_the_kernel_that_was_there(run):
     assert "scale is still the kernel that was built before" in shown
 
 
+def test_a_name_that_meant_something_else_is_said_to_be_taken(run):
+    run("scale = 0.5")
+    run(f"{MAGIC}\n{SCALE}int wrong = nowhere;")
+    assert run.names["scale"] == 0.5  # a cell that does not build takes nothing away
+    for name, was in (("scale", "float"), ("sum", "builtin_function_or_method")):
+        error, shown = run(f"{MAGIC.replace('scale', name)}\n{SCALE}")
+        assert error is None and f"{name} was a {was} until now" in shown
+        _, again = run(f"{MAGIC.replace('scale', name)}\n{SCALE}")
+        assert "until now" not in again  # a kernel built anew is what the cell is for
+    run("del sum")
+
+
 def test_a_warning_is_at_its_line_and_the_kernel_is_built(run):
     cell = f"{MAGIC}\n{SCALE.replace('TPipe pipe;', 'TPipe pipe;' + chr(10) + 'int unused;')}"
     for _ in range(2):  # the second time from the cache
@@ -205,6 +217,7 @@ def test_an_edited_cell_is_a_kernel_of_its_own(run):
         ("", InputError, "%%ascendc: the following arguments are required: name"),
         ("3a", InputError, "'3a' cannot be the name of one"),
         ("class", InputError, "'class' cannot be the name of one"),
+        ("n" * 300, InputError, "cannot be the name of one"),  # no file could have it
         ("scale --arhc dav-2201", InputError, "unrecognized arguments: --arhc"),
         ("scale --arch dav-1", ConfigError, "unknown architecture 'dav-1'; known ones are"),
         ("scale --check speed", InputError, "check 'speed': there are mem, init, race, sync"),

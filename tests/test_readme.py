@@ -3,13 +3,20 @@ that the pages name exist."""
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import importlib
 import re
+import textwrap
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import workbench
 from workbench.cli import cli, main
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,6 +66,55 @@ def test_the_program_that_is_run_is_there_and_runs(tmp_path: Path) -> None:
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def missing_names(text: str) -> list[str]:
+    """What the Python blocks of a page import from the workbench, or reach through it, in vain."""
+    found = []
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        tree = ast.parse(textwrap.dedent(block).replace("…", "..."))
+        known = {"wb": "workbench", "workbench": "workbench"}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("workbench"):
+                for name in node.names:
+                    known[name.asname or name.name] = f"{node.module}.{name.name}"
+        chains = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        wanted = {known[n] for n in known if n not in ("wb", "workbench")}
+        for chain in chains:
+            head, _, rest = chain.partition(".")
+            if head in known and re.fullmatch(r"[\w.]+", rest):
+                wanted.add(f"{known[head]}.{rest}")
+        found += [name for name in sorted(wanted) if not _is_there(name)]
+    return found
+
+
+def _is_there(name: str) -> bool:
+    """Whether a module has the name; what a class's instances have is not looked for."""
+    thing: Any = workbench
+    for part in name.split(".")[1:]:
+        if not isinstance(thing, ModuleType):
+            return True
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(f"{thing.__name__}.{part}")
+        if not hasattr(thing, part):
+            return False
+        thing = getattr(thing, part)
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_what_the_python_of_a_page_names_is_there(page: Path) -> None:
+    assert missing_names(page.read_text()) == []
+
+
+def test_a_name_that_is_not_there_is_seen() -> None:
+    page = "```python\nfrom workbench.sweep import choose\nwb.build(choose.{}(x), wb.{})\n```"
+    assert missing_names(page.format("pareto", "sweep.Space")) == []
+    gone = ["workbench.sweep.Spice", "workbench.sweep.choose.in_class_of"]
+    assert missing_names(page.format("in_class_of", "sweep.Spice")) == gone
+    assert missing_names("```python\nfrom workbench.plots import sketch\n```")
+
+
 OPERATORS = sorted((ROOT / "docs" / "operators").glob("*.md"))
 
 

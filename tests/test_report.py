@@ -11,6 +11,7 @@ import sys
 import time
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.report_kit import notebook
 from workbench import cli, paths
 from workbench.errors import InputError, MissingError
 from workbench.report import run_report
+from workbench.report.pages import _mended
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -101,6 +103,18 @@ def test_a_failure_names_its_claim_cell_and_message(made):
     assert "Claim two: x is 2" in index
     assert "x is 1, &lt;b&gt;not&lt;/b&gt; 2" in index
     assert "NEVER" not in re.sub(r"<[^>]*>|print.*", "", (made[1] / "02_bad.html").read_text())
+
+
+def test_links_to_files_beside_the_notebook_are_words(made):
+    """The page is read elsewhere, as an artefact of CI say, where those files are not."""
+    page = (made[1] / "01_good.html").read_text()
+    assert ">a link (<code>x</code>)</span>" in page and 'href="x"' not in page
+    beside = '<a href="../docs/contract.md#a">the <em>contract</em></a>'
+    kept = '<a href="https://example.org/b">there</a> <a class="anchor-link" href="#up">up</a>'
+    assert _mended(f"{beside} {kept}") == (
+        '<span data-file="../docs/contract.md#a">the <em>contract</em> '
+        f"(<code>docs/contract.md#a</code>)</span> {kept}"
+    )
 
 
 def test_the_kernel_is_this_interpreter(made):
@@ -225,10 +239,53 @@ def test_wrong_input(tmp_path, monkeypatch):
     (tmp_path / "no.ipynb").write_text("{")
     with pytest.raises(InputError, match="not a notebook"):
         run_report(tmp_path / "out", [tmp_path / "no.ipynb"])
+    with pytest.raises(
+        InputError, match=r"Give 01_\w+\.ipynb, the notebook that it is paired with"
+    ):
+        run_report(tmp_path / "out", [paths.NOTEBOOKS / "01_same_row_other_bits.py"])
+    index = notebook(tmp_path / "index.ipynb", ("code", "1"))
+    with pytest.raises(InputError, match=r"over the report's index\.html"):
+        run_report(tmp_path / "out", [index])
+    for wrong in ({"timeout": 0}, {"timeout": float("nan")}, {"notebook_timeout": -1.0}):
+        with pytest.raises(InputError, match="more than 0 seconds"):
+            run_report(tmp_path / "out", [file], **wrong)
     assert not (tmp_path / "out").exists()
     monkeypatch.setattr(paths, "NOTEBOOKS", tmp_path / "empty")
     with pytest.raises(MissingError, match="no notebooks"):
         run_report(tmp_path / "out")
+
+
+def test_the_machine_cannot_switch_assertions_off(tmp_path, monkeypatch):
+    """Python leaves every `assert` out under PYTHONOPTIMIZE, and the report would be green.
+
+    The name and the time-outs are odd too: links lead there, and no timer overflows.
+    """
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")
+    file = notebook(tmp_path / "a b#c?%41.ipynb", ("md", "# T"), ("code", "assert False, 'seen'"))
+    asked = {"timeout": float("inf"), "notebook_timeout": 1e12}
+    report = run_report(tmp_path / "out", [file], **asked)
+    assert not report.passed and report.notebooks[0].message == "AssertionError: seen"
+    assert [a.status for claim in report.claims for a in claim.assertions] == ["failed"]
+    links = [a["href"] for a in Page((tmp_path / "out" / "index.html").read_text()).all("a")]
+    assert [unquote(link) for link in links if "%23c%3F" in link and ".html" in link]
+    for link in links:
+        name = unquote(link.partition("#")[0])
+        assert not name or (tmp_path / "out" / name).is_file(), link
+
+
+def test_two_reports_into_one_folder_are_not_mixed(tmp_path, monkeypatch):
+    file = notebook(tmp_path / "a.ipynb", ("md", "# A"), ("code", "assert True"))
+    out = tmp_path / "out"
+    refused = []
+
+    def second(line):
+        with pytest.raises(InputError, match="Another report is being written into"):
+            run_report(out, [file])
+        refused.append(line)
+
+    assert run_report(out, [file], progress=second).passed and len(refused) == 2
+    monkeypatch.setattr("workbench.report.run.execute_all", lambda *a: [])
+    run_report(out, [file])  # the folder is free again
 
 
 LINE = """

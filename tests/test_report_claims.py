@@ -22,7 +22,7 @@ from workbench.report.claims import assertions, claims, describe, read
 from workbench.report.execute import Executed, Execution
 from workbench.report.judge import judge
 from workbench.report.junit import junit
-from workbench.report.parameters import distribute, from_file
+from workbench.report.parameters import distribute, find, from_file
 from workbench.report.result import Claim, NotebookRun
 from workbench.report.run import execute_all
 
@@ -66,6 +66,17 @@ def test_any_assertion_broken_fails_its_claim(file):
         assert {a.status for a in flat[number + 1 :] if a.cell > one.cell} <= {"not reached"}
         before = run.claims[: run.claims.index(failed)]
         assert all(c.status == "passed" for c in before)
+
+
+def test_an_assertion_without_words_is_quoted(tmp_path):
+    source = read(
+        notebook(tmp_path / "a.ipynb", ("md", "# A"), ("code", "assert 1\nassert b == c"))
+    )
+    executed, held = run_reduced(source, 1, 2)
+    executed.cells[1].outputs[0].evalue = ""
+    run = NotebookRun("a", "A", "")
+    judge(run, Executed(executed, RuntimeError("papermill's"), 1.0, "", held), 600, 600)
+    assert run.message == run.claims[0].message == "AssertionError: assert b == c"
 
 
 # ---- what is found in a notebook ---------------------------------------------------------------
@@ -134,6 +145,7 @@ def test_what_a_kernel_evaluated_is_told_from_what_it_passed_over(tmp_path):
         ("Broken", "failed"),
         ("After", "not reached"),
     ]
+    assert "1 of 4 claims, 1 not asserted on this machine" in str(report)
     held, _, broken, _ = run.claims
     assert [a.status for a in held.assertions] == ["passed", "not asserted"]
     assert [(a.source, a.status) for a in broken.assertions] == [
@@ -353,7 +365,9 @@ def test_junit_of_an_interrupted_report_is_not_green():
 @pytest.fixture
 def two(tmp_path):
     one, other = tmp_path / "02_a.ipynb", tmp_path / "08_b.ipynb"
-    return {one: {"tile": "1", "archs": "[]"}, other: {"tile": "2"}}, one, other
+    some = {"name": "'x'", "any": "None", "made": "2 * n"}
+    others = {"tile": "2", "blocks": "[1, 2]", "rate": "0.5"}
+    return {one: {"tile": "1", "archs": "[]", **some}, other: others}, one, other
 
 
 def test_parameters_for_all_for_one_and_from_the_command_line(two, tmp_path):
@@ -371,6 +385,31 @@ def test_parameters_for_all_for_one_and_from_the_command_line(two, tmp_path):
     assert from_file(file) == {}
 
 
+def test_yaml_is_read_as_people_mean_it(two, tmp_path):
+    declared, one, other = two
+    file = tmp_path / "p.yml"
+    file.write_text("name: no\ntile: 010\nrate: 1e3\nmade: [x]\nany: {a: 1}\n08: {tile: -3}\n")
+    given = distribute(declared, from_file(file))
+    assert given == {
+        one: {"name": "no", "tile": 10, "made": ["x"], "any": {"a": 1}},
+        other: {"tile": -3, "rate": 1000.0},
+    }
+    assert type(given[other]["rate"]) is float
+    file.write_text("x: &x {tile: 5}\n2:\n  <<: *x\n  tile: 6\nrate: 2\n".replace("x: &x", "8: &x"))
+    assert distribute(declared, from_file(file)) == {
+        one: {"tile": 6},
+        other: {"tile": 5, "rate": 2},
+    }
+
+
+def test_a_number_names_the_notebook_with_that_number():
+    for asked in ("1", "01", "01_same"):
+        assert [f.stem for f in find([asked])] == ["01_same_row_other_bits"]
+    assert [f.stem for f in find(["10"])] == ["10_on_a_real_npu"]
+    with pytest.raises(InputError, match="'0' names no file and no notebook"):
+        find(["0"])
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -381,9 +420,21 @@ def test_parameters_for_all_for_one_and_from_the_command_line(two, tmp_path):
         ("1.5: 2", "is no name"),
         ("a: {b: [!!binary aGk=]}", "read as a bytes"),
         ("tiles: 3", "No notebook has the parameter tiles.*Did you mean tile"),
-        ("08: {archs: 1}", "08_b has no parameter archs; it has: tile"),
+        ("08: {archs: 1}", "08_b has no parameter archs; it has: tile, blocks, rate"),
         ("77: {tile: 1}", "'77'.*no notebook of this report"),
-        ("'0': {tile: 1}", "more than one notebook"),
+        ("'': {tile: 1}", "more than one notebook"),
+        ("'0': {tile: 1}", "'0'.*no notebook of this report"),  # a number is not a beginning
+        ("a: &x [*x]", "holds itself"),
+        ("a: " + "[" * 3000 + "]" * 3000, "nested too deep"),
+        ("? [a]\n: b", "unhashable key"),
+        ("tile: [64]", r"02_a: tile is \[64\]; wanted a whole number, such as 1"),
+        ("tile: 64.5", "wanted a whole number"),
+        ("tile: true", "wanted a whole number"),
+        ("tile: null", "wanted a whole number"),
+        ("tile: 12:30", "'12:30'; wanted a whole number"),  # 750 in YAML 1.1
+        ("archs: dav-2201", "02_a: archs is 'dav-2201'; wanted a list"),
+        ("blocks: [1, a]", "08_b: blocks is .* each item a whole number, such as"),
+        ("2: {name: off}\nrate: off", "08_b: rate is 'off'; wanted a number"),
     ],
 )
 def test_wrong_parameters_are_refused(two, tmp_path, text, said):

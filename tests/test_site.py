@@ -36,6 +36,12 @@ def mkdocs(config: Path, out: Path, report: Path) -> subprocess.CompletedProcess
     )
 
 
+# links as notebooks have them
+BESIDE = (
+    "[cells](../docs/contract.md#x), [next](02_what_a_tile_size_does.ipynb), [us](../README.md)"
+)
+
+
 def a_report(folder: Path) -> Path:
     """What `make report` leaves of one notebook, by the code that writes it."""
     import nbformat
@@ -48,7 +54,7 @@ def a_report(folder: Path) -> Path:
     cells = [
         v4.new_markdown_cell("# The same row, other bits"),
         v4.new_code_cell("print(1)", outputs=[output], execution_count=1),
-        v4.new_markdown_cell("## A claim of it"),
+        v4.new_markdown_cell(f"## A claim of it\n\n{BESIDE}"),
     ]
     claim = Claim("A claim of it", [], status="passed")
     run = NotebookRun(NOTEBOOK, "The same row, other bits", "…", "passed", 1.0, claims=[claim])
@@ -141,6 +147,10 @@ def test_the_course_shows_what_the_report_has_and_says_what_it_has_not(site: Pat
     executed = (site / "course" / f"{NOTEBOOK}.html").read_text("utf-8")
     assert "printed-by-the-notebook" in executed and "passed in 1.0 s; claims: 1 passed" in executed
     assert 'href="#A-claim-of-it"' in executed, "the headings are in the table of contents"
+    for to in ("../contract.html#x", "02_what_a_tile_size_does.html", "../index.html"):
+        assert f'href="{to}"' in executed
+        assert (site / "course" / to.partition("#")[0]).is_file()
+    assert "data-file" not in executed
     rest = [p for p in (site / "course").glob("[0-9]*.html") if p.stem != NOTEBOOK]
     assert rest and all("Not executed here" in p.read_text("utf-8") for p in rest)
     assert {p.stem for p in (ROOT / "notebooks").glob("*.ipynb")} == {p.stem for p in rest} | {
@@ -190,6 +200,22 @@ def strict_build(folder: Path, text: str) -> subprocess.CompletedProcess:
     settings |= {"theme": {"name": "mkdocs"}, "docs_dir": "docs"}
     (folder / "mkdocs.yml").write_text(yaml.safe_dump(settings))
     return mkdocs(folder / "mkdocs.yml", folder / "out", folder / "no-report")
+
+
+def test_a_link_of_an_executed_notebook_to_nothing_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    import site_hooks
+
+    def link(target: str) -> str:
+        words = f'<span data-file="{target}">it (<code>x</code>)</span>'
+        return site_hooks._BESIDE.sub(lambda m: site_hooks.beside("course/a.md", m), words)
+
+    assert link("../docs/twin.md") == '<a href="../twin.html">it</a>' and not caplog.records
+    assert link("../docs/missing.md") == "it"
+    (record,) = caplog.records
+    assert record.levelname == "WARNING" and "docs/missing.md" in record.getMessage()
 
 
 def test_a_sound_page_builds(tmp_path: Path) -> None:

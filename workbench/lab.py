@@ -54,11 +54,14 @@ def kernel_spec() -> dict:
 
 
 def kernel_env() -> dict[str, str]:
-    """What a kernel process needs in its environment to import the `workbench` running now."""
+    """What a kernel process needs in its environment for the `workbench` running now."""
+    # With PYTHONOPTIMIZE every `assert` is left out: no claim could fail. Empty is as not set.
+    env = {"PYTHONOPTIMIZE": ""}
     here = str(paths.PACKAGE.parent)
-    if paths.PACKAGE.parent.name in ("site-packages", "dist-packages"):
-        return {}
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))}
+    if paths.PACKAGE.parent.name not in ("site-packages", "dist-packages"):
+        before = os.environ.get("PYTHONPATH")
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [here, before]))
+    return env
 
 
 def prepare(folder: str | os.PathLike | None = None) -> tuple[Path, list[str]]:

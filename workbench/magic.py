@@ -14,6 +14,7 @@ have the numbers that the notebook shows beside the cell, where the `%%ascendc` 
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import keyword
 import os
@@ -224,12 +225,19 @@ class AscendcMagics(Magics):
                     *e.args[1:],
                 )
             _plainly(e)
+        before = self._shell.user_ns.get(asked.name, getattr(builtins, asked.name, None))
+        if before is not None and not isinstance(before, Kernel):
+            print(
+                f"{asked.name} was a {type(before).__name__} until now; from here on it is this "
+                "kernel. Give the kernel another name if that was not meant",
+                file=sys.stderr,
+            )
         self._shell.push({asked.name: kernel})
         _tell(asked.name, kernel)
 
     def _build(self, asked: Any, text: str) -> CellKernel:
         name = asked.name
-        if not name.isidentifier() or keyword.iskeyword(name):
+        if not name.isidentifier() or keyword.iskeyword(name) or len(name) > 60:
             raise InputError(
                 f"%%ascendc {name}: the kernel is bound to a variable, and {name!r} cannot be the "
                 "name of one; give a name such as scale"

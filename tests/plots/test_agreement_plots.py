@@ -39,6 +39,32 @@ def test_tokens_outside_the_range_are_marked_and_counted():
         token_ratios({}, (0.8, 1.2))
 
 
+def test_a_ratio_far_away_is_drawn_at_the_edge_and_counted():
+    fig = token_ratios({"far": (torch.zeros(3), torch.tensor([0.0, -800.0, 900.0]))}, (0.8, 1.2))
+    (ax,) = fig.axes
+    low, high = ax.get_ylim()
+    assert texts(ax) == ["2 of 3 ratios are not 1, × 2 outside [0.8, 1.2], 2 beyond this axis"]
+    assert [y for _, y in ax.collections[1].get_offsets()] == [low, high]
+    assert png(fig)[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("trainer", "clip_range"),
+    [
+        ([0.0, math.nan], (0.8, 1.2)),
+        ([0.0, -math.inf], (0.8, 1.2)),
+        ([0.0], (0.8, 1.2)),
+        ([0.0, 0.0], (0.0, 1.2)),
+        ([0.0, 0.0], (1.2, 0.8)),
+    ],
+)
+def test_log_probs_without_a_ratio_are_refused(trainer, clip_range):
+    with pytest.raises(InputError):
+        token_ratios({"a": (torch.zeros(2), torch.tensor(trainer))}, clip_range)
+    with pytest.raises(InputError, match="at least one"):
+        token_ratios({"a": (torch.zeros(0), torch.zeros(0))}, (0.8, 1.2))
+
+
 class Sample:
     def __init__(self) -> None:
         draw = wb.samples.qwen3(rows=8, vocab=16, dtype=torch.float32)

@@ -14,6 +14,7 @@ from workbench.plots import style
 from workbench.plots.cells import cells
 
 _EVEN = "#eef1f4"  # a cell without a difference
+_FARTHEST = 1000.0  # the largest ratio, and the inverse of the least, that has a place of its own
 _MARKS = ("o", "s", "D", "^", "v", "P")
 
 
@@ -32,12 +33,19 @@ def token_ratios(
         title: The finding; "": how many tokens are outside the range, by label.
 
     Raises:
-        InputError: Nothing to draw.
+        InputError: Nothing to draw, log-probs that are NaN or Inf, or no range about 1.
     """
     if not pairs:
         raise InputError("there is nothing to draw; give {label: (sampler, trainer)}")
     low, high = clip_range
-    ratios = {label: np.exp(_doubles(b) - _doubles(a)) for label, (a, b) in pairs.items()}
+    if not 0 < low <= 1 <= high < np.inf:
+        raise InputError(f"clip_range={clip_range}; wanted (low, high), 0 < low <= 1 <= high")
+    apart = {label: _apart(label, a, b) for label, (a, b) in pairs.items()}
+    with np.errstate(over="ignore"):
+        ratios = {label: np.exp(d) for label, d in apart.items()}
+    most = max(float(np.abs(d).max()) for d in apart.values())
+    reach = min(1.25 * max(most, abs(np.log(low)), np.log(high)), np.log(_FARTHEST))
+    edges = np.exp(-reach), np.exp(reach)
     outside = {label: int(((r < low) | (r > high)).sum()) for label, r in ratios.items()}
     fig = style.figure(
         12.5,
@@ -52,18 +60,19 @@ def token_ratios(
         token = np.arange(len(ratio))
         cut = (ratio < low) | (ratio > high)
         color = style.CATEGORIES[k % len(style.CATEGORIES)]
-        ax.scatter(token[~cut], ratio[~cut], s=22, color=color, lw=0, marker=_MARKS[k % 6])
-        ax.scatter(token[cut], ratio[cut], s=90, color=style.ACCENT, marker="x", lw=2.2)
+        at = np.clip(ratio, *edges)
+        ax.scatter(token[~cut], at[~cut], s=22, color=color, lw=0, marker=_MARKS[k % 6])
+        ax.scatter(token[cut], at[cut], s=90, color=style.ACCENT, marker="x", lw=2.2)
         ax.set_title(label, loc="left", fontsize=12.5, fontweight="bold", color=style.INK, pad=24)
         moved = int((ratio != 1).sum())
         words = f"{moved} of {len(ratio)} ratios are not 1" if moved else "every ratio is exactly 1"
         words += f", × {int(cut.sum())} outside [{low:g}, {high:g}]" if cut.any() else ""
+        far = int((at != ratio).sum())
+        words += f", {far} beyond this axis" if far else ""
         above = {"transform": ax.transAxes, "va": "bottom", "fontsize": 10.5}
         ax.text(0, 1.02, words, color=style.SOFT, **above)
         ax.set_xlabel("token")
-    most = max(float(np.abs(np.log(r)).max()) for r in ratios.values())
-    reach = 1.25 * max(most, abs(np.log(low)), np.log(high))
-    axes[0].set_ylim(np.exp(-reach), np.exp(reach))
+    axes[0].set_ylim(*edges)
     axes[0].set_ylabel("ratio exp(trainer - sampler)")
     return fig
 
@@ -170,6 +179,23 @@ def agreement_bars(results: Mapping[str, Any], evidence: str = "", title: str = 
         "black mark: the contract's limit", loc="left", fontsize=10.5, color=style.SOFT
     )
     return fig
+
+
+def _apart(label: str, sampler: Any, trainer: Any) -> np.ndarray:
+    """trainer - sampler, fp64 [tokens], all of them finite."""
+    a, b = _doubles(sampler), _doubles(trainer)
+    if a.ndim != 1 or a.shape != b.shape or not len(a):
+        raise InputError(
+            f"{label}: log-probs are {list(a.shape)} and {list(b.shape)}; wanted [tokens] of both, "
+            "at least one"
+        )
+    broken = int((~(np.isfinite(a) & np.isfinite(b))).sum())
+    if broken:
+        raise InputError(
+            f"{label}: log-probs of {broken} of {len(a)} tokens are NaN or Inf, which have no "
+            "ratio; leave those tokens out"
+        )
+    return b - a
 
 
 def _doubles(values: Any) -> np.ndarray:

@@ -33,6 +33,8 @@ def read(file: Path) -> Any:
         raise InputError(f"{file} cannot be read: {error.strerror}.") from error
     except ValueError as error:  # of json, or not UTF-8
         hint = " It holds the marks of a merge conflict." if _conflict(file) else ""
+        if file.suffix == ".py" and file.with_suffix(".ipynb").is_file():
+            hint = f" Give {file.with_suffix('.ipynb').name}, the notebook that it is paired with."
         raise InputError(f"{file} is not a notebook: it is not JSON: {error}.{hint}") from error
     try:
         return nbformat.reads(text, as_version=4)

@@ -19,6 +19,7 @@ from . import witness
 
 _ERROR_MARK = "papermill-error-cell-tag"
 _START = 120  # seconds a kernel may take to answer
+_LONGEST = 2**31  # seconds that every timer takes
 
 
 @dataclass
@@ -71,7 +72,7 @@ class Execution:
             late.set()
             self.stop()
 
-        timer = threading.Timer(self.notebook_timeout, too_late)
+        timer = threading.Timer(min(self.notebook_timeout, _LONGEST), too_late)
         timer.daemon = True
         timer.start()
         try:
@@ -141,7 +142,7 @@ class Execution:
                 kernel_manager_class=ThisInterpreter,
                 language="python",
                 progress_bar=False,
-                execution_timeout=max(1, round(self.timeout)),
+                execution_timeout=max(1, round(min(self.timeout, _LONGEST))),
                 start_timeout=_START,
             )
         except Exception as error:  # an assertion, a time-out, a kernel that died: all verdicts

@@ -64,7 +64,8 @@ def _message(
         text = f"{output.ename}: {output.evalue}".rstrip(": ")
     elif type(error).__name__ == "PapermillExecutionError":
         # A cell that failed without an error output: a magic's UsageError stands on stderr alone.
-        text = said or str(error)
+        text = said or f"{getattr(error, 'ename', '')}: {getattr(error, 'evalue', '')}".strip(": ")
+        text = text or str(error)
     elif type(error).__name__ == "DeadKernelError":
         how = _how_it_ended(executed.exit_code)
         text = f"DeadKernelError: the kernel process died in this cell{how}\n{executed.log}"
@@ -103,6 +104,8 @@ def _judge_claims(
     """The verdict on each claim; `at`: the cell that failed."""
     found = claims(cells, run.heading)
     broken = _broken(found, cells, frames)
+    if broken is not None and run.message == "AssertionError":  # without words of its own
+        run.message = f"AssertionError: {broken.source}"
     for claim in found.values():
         for one in claim.assertions:
             one.status = FAILED if one is broken else _status(one, cells, held, at)

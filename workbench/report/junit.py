@@ -60,7 +60,7 @@ def _case(run: NotebookRun, claim: Claim) -> ET.Element:
     elif claim.status in (NOT_REACHED, NOT_ASSERTED):
         why = {
             NOT_REACHED: f"not reached: the notebook failed at: {run.failed_claim}",
-            NOT_ASSERTED: "no assertion of it was evaluated on this machine",
+            NOT_ASSERTED: "no assertion of it was evaluated on this machine or with these values",
         }
         ET.SubElement(case, "skipped", message=_text(why[claim.status]))
     return case

@@ -17,6 +17,7 @@ _NOTE = (
     "Open the notebook with <code>workbench lab</code> to use it.</p>"
 )
 _STILL = '<div class="widget-still">{}</div>'
+_RELATIVE = re.compile(r'<a href="((?!#|/|\w+:)[^"]*)"[^>]*>(.*?)</a>', re.S)
 _HEADING = re.compile(r'<h([1-6])([^>]*?) id="([^"]*)"([^>]*)>(.*?)</h\1>', re.S)
 
 
@@ -80,7 +81,19 @@ def _mended(body: str) -> str:
         return f'<h{level}{before} id="{new}"{after}>{text}</h{level}>'
 
     body = _HEADING.sub(unique, body)
+    body = _RELATIVE.sub(_named, body)
     return re.sub(r'<div class="(output_area|input_area)"', r'<div tabindex="0" class="\1"', body)
+
+
+def _named(link: re.Match) -> str:
+    """A link to a file beside the notebook, as words: the page goes where that file does not.
+
+    docs/site_hooks.py makes links of them again, where the file has a page.
+    """
+    path, text = link.groups()
+    name = path.removeprefix("../")
+    words = text if text == name else f"{text} (<code>{name}</code>)"
+    return f'<span data-file="{path}">{words}</span>'
 
 
 def _anchor(body: str, run: NotebookRun) -> None:

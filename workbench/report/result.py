@@ -103,6 +103,8 @@ class Report(Result):
         for n in self.notebooks:
             seconds = "" if n.seconds is None else f"{n.seconds:6.1f} s"
             held = f"{sum(c.passed for c in n.claims)} of {len(n.claims)} claims"
+            if silent := sum(c.status == NOT_ASSERTED for c in n.claims):
+                held += f", {silent} not asserted on this machine or with these parameters"
             lines.append(f"{n.status:8} {seconds:>9}  {n.name}: {held}")
             if n.message:
                 lines.append(f"{'':20} claim: {n.failed_claim} (cell {n.failed_cell})")

@@ -8,7 +8,7 @@ import os
 import queue
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +57,11 @@ def run_report(
         The verdicts. A notebook that fails is a verdict, not an exception.
 
     Raises:
-        InputError: No such notebook or parameter, or `out` cannot be written.
+        InputError: No such notebook or parameter, a value of another kind than the notebook's own,
+            or `out` cannot be written, or another report is being written there.
         MissingError: There are no notebooks.
     """
-    if timeout <= 0 or notebook_timeout <= 0:
+    if not (timeout > 0 and notebook_timeout > 0):
         raise InputError("A time-out must be more than 0 seconds.")
     if jobs is not None and jobs < 1:
         raise InputError(f"jobs={jobs}: at least one notebook must run at a time.")
@@ -77,6 +78,46 @@ def run_report(
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise InputError(f"Cannot write a report into {folder}: {error.strerror}.") from error
+    with _alone(folder):
+        return _run(files, sources, given, folder, timeout, notebook_timeout, jobs, progress)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Refuse a second report into `folder`: its pages and this one's verdicts would be mixed.
+
+    The lock ends with the process, however that ends.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"Another report is being written into {folder}; wait for it, or give another "
+                    "folder with --out"
+                ) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def _run(
+    files: list[Path],
+    sources: dict[Path, Any],
+    given: dict[Path, dict[str, Any]],
+    folder: Path,
+    timeout: float,
+    notebook_timeout: float,
+    jobs: int | None,
+    progress: Callable[[str], None] | None,
+) -> Report:
     runs = [describe(file, sources[file], given[file]) for file in files]
     report = Report(str(folder), str(folder / "index.html"), runs, provenance(runs))
     work = [

@@ -199,7 +199,7 @@ class Panel(ipw.VBox):
         for found in self._judges[data].stages(asked, before):
             yield data, found
 
-    def _unexpected(self, request: tuple, error: Exception) -> None:
+    def _unexpected(self, request: tuple, error: BaseException) -> None:
         state = getattr(request[1], "state", request[1])
         self._show((request[0], PanelResult(state, error=explain(error), complete=True)))
 

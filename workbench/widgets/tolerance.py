@@ -364,7 +364,7 @@ class TolerancePanel(ipw.VBox):
     def _config(state: ToleranceState) -> KernelConfig:
         return KernelConfig(tile_length=state.tile_length, arch=state.arch)
 
-    def _unexpected(self, state: ToleranceState, error: Exception) -> None:
+    def _unexpected(self, state: ToleranceState, error: BaseException) -> None:
         self._show(Shown(state, error=explain(error)))
 
     # ---- showing -----------------------------------------------------------------------------
@@ -417,7 +417,7 @@ class TolerancePanel(ipw.VBox):
             if complete:
                 self.status.value = markup.status("done")
 
-    def _undrawn(self, shown: Shown, error: Exception) -> None:
+    def _undrawn(self, shown: Shown, error: BaseException) -> None:
         self.status.value = markup.status("counted")
         self.picture.value = markup.error(explain(error))
 

@@ -62,7 +62,7 @@ def changes_text(old: Any, new: Any, fields: dict[str, str]) -> str:
                      if before != after)  # fmt: skip
 
 
-def explain(error: Exception) -> str:
+def explain(error: BaseException) -> str:
     """An error in words, for people: the class says only what kind of thing went wrong."""
     kind = type(error).__name__
     if isinstance(error, ConfigError):  # its message says all: what was given and what works

@@ -15,8 +15,10 @@ from workbench.widgets.explore.inputs import Inputs
 from workbench.widgets.explore.state import DATA, LOGP, OPS, ExploreState
 from workbench.widgets.judge import tile_choices
 from workbench.widgets.tile import TileControl
+from workbench.widgets.views.front import whole_number
 
 LARGEST_SLIDER_BLOCKS = 256
+LARGEST_LEAF = 65536
 _STYLE = {"description_width": "5.6rem"}
 _OWN_TILES = [1 << k for k in range(4, 15)]  # of a file whose limits nobody knows
 
@@ -40,6 +42,7 @@ class Controls(ipw.HBox):
     ) -> None:
         self._inputs, self._told, self._quiet = inputs, moved, False
         # (Dicts: a Layout that widgets share would hide them together.)
+        start = _sound(start)
         small: dict[str, Any] = {"style": _STYLE, "layout": {"width": "14.5rem"}}
         wide: dict[str, Any] = {"style": _STYLE, "layout": {"width": "21rem", "max_width": "100%"}}
         self.op = ipw.Dropdown(options=[*OPS], description="kernel", **small)
@@ -53,7 +56,7 @@ class Controls(ipw.HBox):
         self.dtype = ipw.Dropdown(options=[start.dtype], description="input dtype", **small)
         self.schedule = ipw.Dropdown(options=[start.schedule], description="schedule", **small)
         self.leaf_length = ipw.BoundedIntText(
-            value=start.leaf_length, min=1, max=65536, description="leaf length", **small
+            value=start.leaf_length, min=1, max=LARGEST_LEAF, description="leaf length", **small
         )
         self.tiles = TileControl([start.tile or 64], start.tile or 64, self._moved, refused,
                                  wide, small)  # fmt: skip
@@ -102,7 +105,10 @@ class Controls(ipw.HBox):
             max_blocks=self.max_blocks.value,
             dtype=self.dtype.value,
             schedule=self.schedule.value,
-            leaf_length=self.leaf_length.value,
+            # (Of another kernel it is hidden, and would stand in no code.)
+            leaf_length=self.leaf_length.value
+            if "leaf_length" in plain.constants
+            else plain.leaf_length,
             rows=self.rows.value,
             vocab=self.vocab.value,
             data=self.data.value,
@@ -115,6 +121,7 @@ class Controls(ipw.HBox):
         Raises:
             InputError: A value that a control does not have.
         """
+        state = _sound(state)
         limits = self._inputs.limits(state.data)
         offered = self._offered(state)
         for name, options in offered.items():
@@ -124,7 +131,7 @@ class Controls(ipw.HBox):
                 raise InputError(f"{name}={value!r}: the dashboard offers {known}")
         for name in ("rows", "vocab"):
             value = getattr(state, name)
-            if not isinstance(value, int) or not 1 <= value <= limits[name]:
+            if not 1 <= value <= limits[name]:
                 raise InputError(f"{name}={value!r}: this input has 1 to {limits[name]:,}")
         before, self._quiet = self._quiet, True
         try:
@@ -219,6 +226,26 @@ class Controls(ipw.HBox):
             if shrunk and fitted.tile > largest:
                 fitted = fitted.replace(tile_length=largest)
         return fitted
+
+
+def _sound(state: ExploreState) -> ExploreState:
+    """The state with plain whole numbers: a widget would take another one in silence.
+
+    Raises:
+        InputError: A number that no control can show. (The builder refuses a tile too large.)
+    """
+    least = {"tile_length": None, "max_blocks": 1, "leaf_length": 1, "rows": 1, "vocab": 1}
+    numbers: dict[str, Any] = {}
+    for name, low in least.items():
+        value = getattr(state, name)
+        if name == "tile_length" and value is None:
+            continue
+        numbers[name] = found = whole_number(value, name)
+        most = LARGEST_LEAF if name == "leaf_length" else None
+        if (low is not None and found < low) or (most is not None and found > most):
+            to = f" to {most:,}" if most else " or more"
+            raise InputError(f"{name}={value!r}: wanted {low}{to}")
+    return state.replace(**numbers)
 
 
 def default_reference(op: str) -> str:

@@ -29,9 +29,11 @@ from workbench.widgets.explore.state import OWN, REAL, ExploreState
 from workbench.widgets.explore.study import PANES, Call, Study
 from workbench.widgets.explore.work import DONE, PINS, TABS, Look, Looks, Request, Step, Work
 from workbench.widgets.latest import Latest
+from workbench.widgets.views.front import close_parts
 from workbench.widgets.words import explain
 
 ROWS, VOCAB = 32, 257  # of the first view
+PATIENCE = 5.0  # seconds that older work may take to notice that it is not wanted
 _TWIN = (
     "Results of the twin: the kernel's own source, compiled for this CPU and simulated. "
     "None of it was measured on Ascend hardware."
@@ -95,7 +97,7 @@ def explore(
     data = data or (OWN if OWN in inputs.names else REAL)
     limits = inputs.limits(data)
     start = ExploreState(
-        op=os.path.expanduser(op),
+        op=_path(op),
         arch=arch,
         tile_length=tile_length,
         max_blocks=max_blocks,
@@ -105,7 +107,7 @@ def explore(
         rows=min(ROWS, limits["rows"]) if rows is None else rows,
         vocab=min(VOCAB, limits["vocab"]) if vocab is None else vocab,
         data=data,
-        reference=reference or default_reference(op),
+        reference=reference or default_reference(_path(op)),
     )
     if pane not in TABS:
         raise InputError(f"pane={pane!r}: there are {', '.join(TABS)}")
@@ -142,10 +144,10 @@ class Explore(ipw.VBox):
         self._output: panes.Output | None = None  # that was chosen in the map of drift
         self.latency: dict[str, float] = {}
         self._work = Work()
-        self._worker = Latest(self._work, self._show, self._unexpected)
+        self._worker = Latest(self._work, self._show, self._unexpected, PATIENCE)
         self._exporter = Latest(self._make_links, self._show_links, self._links_failed)
         self.controls = Controls(start, inputs, self._moved, self._refused)
-        self._look = self._look_at(start)
+        self._look = self._look_at(self.controls.state)
         self.parts = Parts(pane)
         self._connect()
         super().__init__(self.parts.children(self.controls))
@@ -187,7 +189,11 @@ class Explore(ipw.VBox):
     def code(self) -> str:
         """Python text that reproduces what is shown."""
         fixture = self.result.fixture
-        return self.state.code(fixture=fixture, call=self._call is not None)
+        more = {"pane": self.pane} if self.pane != TABS[0] else {}
+        if self._backend != "auto":
+            more["backend"] = self._backend
+        call, target = self._call is not None, self._inputs.own_target
+        return self.state.code(fixture=fixture, call=call, target=target, **more)
 
     def set(self, **values: Any) -> Explore:
         """Move controls, by the names of `ExploreState`, and `pane`. Does not wait.
@@ -199,7 +205,7 @@ class Explore(ipw.VBox):
         if pane not in TABS:
             raise InputError(f"pane={pane!r}: there are {', '.join(TABS)}")
         if "op" in values:
-            values["op"] = os.path.expanduser(values["op"])
+            values["op"] = _path(values["op"])
         before = self.state
         state = before.replace(**values)
         if state.op != before.op:
@@ -295,6 +301,15 @@ class Explore(ipw.VBox):
         self.wait()
         return export.write(Path(folder), self.result, self.code)
 
+    def close(self) -> None:
+        """Give up what is being worked on, and take the dashboard away with all its parts."""
+        if self.comm is not None:
+            self._worker.forget()
+            self._exporter.forget()
+            self._wish.cancel()
+            close_parts(self)
+            super().close()
+
     # ---- parts -------------------------------------------------------------------------------
 
     def _connect(self) -> None:
@@ -336,7 +351,7 @@ class Explore(ipw.VBox):
         return self._looks.of(Study(state, self._inputs, self._backend, self._call))
 
     def _moved(self) -> None:
-        self._refusal = ""
+        self._worker.forget()  # or a step of the older position lands between what follows
         look = self._look_at(self.controls.state)
         if look is not self._look:
             self._look = look
@@ -355,6 +370,8 @@ class Explore(ipw.VBox):
         self._show_error(self.result)
 
     def _tab_opened(self, change: Any) -> None:
+        if self._refusal:
+            self.controls.put(self.state)  # what was typed there and refused is not what is shown
         self._submit()
 
     def _request(self, previous: ExploreResult | None) -> Request:
@@ -367,6 +384,7 @@ class Explore(ipw.VBox):
 
     def _submit(self) -> None:
         older = self._wish
+        self._refusal = ""
         self.latency = {}
         self._exporter.forget()
         self.parts.links.value = ""  # they save what was shown before
@@ -376,7 +394,7 @@ class Explore(ipw.VBox):
         self._worker.submit(request)
         older.cancel()  # a compiler at work for an older position is in the way
 
-    def _unexpected(self, request: Request, error: Exception) -> None:
+    def _unexpected(self, request: Request, error: BaseException) -> None:
         if isinstance(error, Cancelled):
             self._idle("cancelled")
             return
@@ -465,7 +483,7 @@ class Explore(ipw.VBox):
     def _show_links(self, html: str) -> None:
         self.parts.links.value = html
 
-    def _links_failed(self, asked: Any, error: Exception) -> None:
+    def _links_failed(self, asked: Any, error: BaseException) -> None:
         self.parts.links.value = markup.error(explain(error))
 
     # ---- without a kernel ----------------------------------------------------------------------
@@ -497,6 +515,12 @@ class Explore(ipw.VBox):
 
     def __repr__(self) -> str:
         return f"Explore: {self.result.error or self.result}"
+
+
+def _path(op: Any) -> str:
+    if not isinstance(op, (str, os.PathLike)):
+        raise InputError(f"op={op!r}; wanted a kernel's name or the path of an .asc file")
+    return os.fspath(os.path.expanduser(op))
 
 
 def _summary(found: ExploreResult) -> str:

@@ -18,6 +18,7 @@ class Front(anywidget.AnyWidget):
             text is not read out.
     """
 
-    _esm = STATIC / "explore.js"
-    _css = STATIC / "explore.css"
+    # As text: of a path anywidget watches the file, and the watch keeps every widget for good.
+    _esm = (STATIC / "explore.js").read_text("utf-8")
+    _css = (STATIC / "explore.css").read_text("utf-8")
     announcement = traitlets.Unicode("").tag(sync=True)

@@ -82,8 +82,11 @@ class Inputs:
             self._own = _own(hidden, weight, target)
         elif target is not None:
             raise InputError("target goes with hidden and weight; give all three")
+        self.own_target = target is not None
         self._kept: dict[str, OrderedDict[Any, Any]] = {}
-        self._turn = threading.RLock()  # several views may share the exact results of one
+        # Several views may share the exact results of one. A lock a kind: while the default's bits
+        # are made, which may take a compiler, the controls go on asking how large the sample is.
+        self._turns: dict[str, threading.RLock] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -145,7 +148,7 @@ class Inputs:
 
     def keep(self, kind: str, key: Any, make: Callable[[], T]) -> T:
         """What `make` gives for a key, made once; of each kind the last few are kept."""
-        with self._turn:
+        with self._turns.setdefault(kind, threading.RLock()):
             kept = self._kept.setdefault(kind, OrderedDict())
             if key not in kept:
                 kept[key] = make()

@@ -51,7 +51,8 @@ class Picture:
 def numbers(pane: str, found: ExploreResult) -> str:
     """The words and numbers of a pane, as HTML; they come before its figures."""
     if found.error:
-        return markup.error(found.error, "Not built.") + (_compiler(found) if found.log else "")
+        heading = "Not built." if found.info is None else "No result."
+        return markup.error(found.error, heading) + (_compiler(found) if found.log else "")
     note = found.notes.get(pane, "")
     body = {
         "order": _order,
@@ -223,11 +224,12 @@ def _drift(found: ExploreResult) -> str:
     drift = found.drift
     if drift is None:
         return ""
-    made = _row_errors(drift) if isinstance(drift, RowErrors) else _comparisons(drift)
+    rows = found.state.rows
+    made = _row_errors(drift, rows) if isinstance(drift, RowErrors) else _comparisons(drift)
     return made + markup.evidence(drift)
 
 
-def _row_errors(drift: RowErrors) -> str:
+def _row_errors(drift: RowErrors, of: int) -> str:
     rows = [
         {
             "side": _side(row["candidate"]),
@@ -239,7 +241,10 @@ def _row_errors(drift: RowErrors) -> str:
     ]
     heads = {"side": "error of", "max": "largest, in nats", "mean": "mean, in nats"}
     heads["worst"] = "where the largest is"
-    return markup.table(rows, "Log-probs against the exact ones (fp64)", heads)
+    caption = "Log-probs against the exact ones (fp64)"
+    if drift.shape[0] < of:
+        caption += f", of the {drift.shape[0]:,} of {of:,} rows whose target is in the vocabulary"
+    return markup.table(rows, caption, heads)
 
 
 def _comparisons(drift: DriftResult) -> str:

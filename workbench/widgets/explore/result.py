@@ -28,11 +28,13 @@ class RowErrors(Result):
 
     Attributes:
         errors: {(candidate, "exact"): fp64 [N]}, with their signs.
+        of: int64 [N], the row of the batch that each is of: ignored targets have no error.
         shape: (rows, terms of a sum, 1).
         dtype, out_dtype, evidence: As in every result.
     """
 
     errors: dict[Pair, np.ndarray] = field(repr=False, metadata={"json": False})
+    of: np.ndarray = field(repr=False, metadata={"json": False})
     shape: tuple[int, int, int]
     dtype: str
     out_dtype: str
@@ -45,7 +47,7 @@ class RowErrors(Result):
                 "reference": reference,
                 "max_abs": float(abs(found).max()),
                 "mean_abs": float(abs(found).mean()),
-                "worst_row": int(abs(found).argmax()),
+                "worst_row": int(self.of[abs(found).argmax()]),  # (a NaN is the largest)
             }
             for (candidate, reference), found in self.errors.items()
         ]
@@ -59,14 +61,15 @@ class RowErrors(Result):
 
     def histogram(self, bins: int = 41) -> DriftHistogram:
         """Errors with their signs, counted on edges that all sides share."""
-        reach = max(self.max_abs(pair) for pair in self.errors) or 1.0
+        known = {pair: found[np.isfinite(found)] for pair, found in self.errors.items()}
+        reach = max(abs(found).max(initial=0) for found in known.values()) or 1.0
         edges = np.linspace(-reach, reach, bins + 1)
         return DriftHistogram(
             unit="abs",
             edges=edges,
-            counts={pair: np.histogram(found, edges)[0] for pair, found in self.errors.items()},
+            counts={pair: np.histogram(found, edges)[0] for pair, found in known.items()},
             exactly={pair: int((found == 0).sum()) for pair, found in self.errors.items()},
-            nonfinite=dict.fromkeys(self.errors, 0),
+            nonfinite={p: len(found) - len(known[p]) for p, found in self.errors.items()},
             shape=self.shape,
             dtype=self.dtype,
             out_dtype=self.out_dtype,

@@ -190,22 +190,28 @@ class ExploreState:
                 told[item.name] = value
         return told
 
-    def code(self, *, fixture: str = "", call: bool = False) -> str:
+    def code(
+        self, *, fixture: str = "", call: bool = False, target: bool = False, **more: str
+    ) -> str:
         """Python text that shows this position again.
 
         Args:
             fixture: Name of the content of own tensors, for a comment.
             call: Whether an own file's outputs are made by a function of the user's.
+            target: Whether own targets were given.
+            more: Further arguments of `wb.explore`, such as the pane.
         """
-        given = self.arguments()
+        given = self.arguments() | more
         lines = ["import workbench as wb", ""]
         if self.data == OWN:
             given.pop("data")
-            lines.append(f"# hidden and weight: the tensors that were given (fixture {fixture})")
+            names = "hidden, weight and target" if target else "hidden and weight"
+            lines.append(f"# {names}: the tensors that were given (fixture {fixture})")
         if call:
             lines.append("# call: the function that was given: (kernel, hidden, weight) -> logits")
         words = [repr(given.pop("op"))] if "op" in given else []
         words += ["hidden=hidden, weight=weight"] if self.data == OWN else []
+        words += ["target=target"] if self.data == OWN and target else []
         words += ["call=call"] if call else []
         words += [f"{name}={value!r}" for name, value in given.items()]
         lines.append(f"view = wb.explore({', '.join(words)})")

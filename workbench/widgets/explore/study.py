@@ -117,7 +117,7 @@ class Study:
                 yield from getattr(self, f"_{pane}")()
             except Cancelled:
                 raise
-            except WorkbenchError as error:
+            except Exception as error:  # of any kind: the other panes have nothing to do with it
                 cancelling.check()
                 self._now(notes=self.result.notes | {pane: explain(error)})
             yield self._now(done=self.result.done | {pane})
@@ -164,8 +164,10 @@ class Study:
             assert self._given is not None
             return _Subject(state, self._built(state), self.call).outputs(self._given)
 
-        key = state.op, state.arch, state.dtype, state.rows, state.vocab, state.data, self.backend
-        return compare_bits(self.inputs.keep("baseline", key, made), outputs)
+        # The source too: after an edit the default has other bits.
+        source = self.result.info.source_digest if self.result.info is not None else ""
+        key = state.op, source, state.arch, state.dtype, state.rows, state.vocab, state.data
+        return compare_bits(self.inputs.keep("baseline", (*key, self.backend), made), outputs)
 
     def _compared(self, previous: ExploreResult | None) -> ExploreResult:
         change, changed, outputs = None, "", self.result.outputs
@@ -235,6 +237,7 @@ class Study:
             sides[self.state.reference] = native.forward(given.logits[active].cpu(), ids)  # type: ignore[assignment]
         return RowErrors(
             errors={(k, "exact"): (v.double() - exact).numpy() for k, v in sides.items()},
+            of=active.cpu().nonzero()[:, 0].numpy(),
             shape=(int(active.sum()), given.shape[2], 1),
             dtype=str(given.logits.dtype).removeprefix("torch."),
             out_dtype="float32",

@@ -14,6 +14,7 @@ from workbench.widgets.explore import panes
 from workbench.widgets.explore.result import ExploreResult
 from workbench.widgets.explore.state import ExploreState
 from workbench.widgets.explore.study import PANES, Study
+from workbench.widgets.words import explain
 
 PINS = "pins"
 TABS = (*PANES, PINS)
@@ -150,7 +151,10 @@ class Work:
             for picture in panes.pictures(pane, look.result):
                 if picture.in_view:
                     continue
-                drawn.append(self._image(picture))
+                try:
+                    drawn.append(self._image(picture))
+                except Exception as error:  # the numbers stand, and the other figures
+                    drawn.append(markup.error(explain(error), f"{picture.name}: not drawn."))
                 yield Step(request, STEPS - 1, "drawing …", pictures=[*drawn])
             if pane not in look.result.done:
                 return

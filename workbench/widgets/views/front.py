@@ -25,7 +25,8 @@ def script(name: str) -> str:
 class View(anywidget.AnyWidget):
     """A widget that answers questions of its page: `answer` is given each and returns a reply."""
 
-    _css = STATIC / "views.css"
+    # As text: of a path anywidget watches the file, and the watch keeps every widget for good.
+    _css = (STATIC / "views.css").read_text("utf-8")
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
@@ -64,6 +65,20 @@ class View(anywidget.AnyWidget):
             return None
         data, metadata = found
         return {**data, "text/plain": repr(self), "text/html": self.still()}, metadata
+
+
+def close_parts(widget: Any) -> None:
+    """Close what a widget is made of: its children and theirs, each with its layout and style.
+
+    ipywidgets closes none of them with it, and keeps each in kernel and page for good.
+    """
+    for part in getattr(widget, "children", ()):
+        close_parts(part)
+        part.close()
+    for name in ("layout", "style"):
+        own = getattr(widget, name, None)
+        if own is not None:
+            own.close()
 
 
 def evidence_line(evidence: Any) -> str:

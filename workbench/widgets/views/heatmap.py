@@ -11,6 +11,7 @@ import traitlets
 
 from workbench.errors import InputError
 from workbench.numerics.drift.binned import Bins, binned
+from workbench.numerics.operands import check_tensors
 from workbench.plots import style
 from workbench.plots.views import heatmap_svg, palette, svg_image
 from workbench.widgets.views.front import STILL, View, evidence_line, script, whole_number
@@ -93,10 +94,13 @@ class HeatmapView(View):
         bins = binned(self._values)
         if limit is None:
             limit = _largest_finite(self._values)
-        if not (np.isfinite(limit) and limit > 0):
+        if not (isinstance(limit, (int, float, np.number)) and np.isfinite(limit) and limit > 0):
             raise InputError(
                 f"limit={limit!r}; wanted a positive number, in the unit of the values"
             )
+        if isinstance(names, str) or len(names) != 2:
+            raise InputError(f"names={names!r}; wanted two: what a row and what a column is")
+        worst = max(0, whole_number(worst, "worst"))
         places = _largest(self._values, worst)
         rows, columns = self._values.shape
         head, parts = _packed(bins, float(limit))
@@ -116,8 +120,9 @@ class HeatmapView(View):
         self._bins = bins
         self.chosen = self._chosen()
         self.alt = (
-            f"{self.label}. Map of {rows:,} x {columns:,} values from {-limit:.3g} to {limit:.3g} "
-            f"{unit}; farthest from 0: {self.chosen}"
+            f"{self.label}. Map of {rows:,} x {columns:,} values, "
+            f"{_told(self._values, unit)}; colours from {-limit:.3g} to {limit:.3g}; "
+            f"farthest from 0: {self.chosen}"
         )
 
     @property
@@ -165,7 +170,8 @@ class HeatmapView(View):
     def _chosen(self) -> str:
         (row, column), unit = self.selected, f" {self.unit}" if self.unit else ""
         where = f"{self.names[0]} {row:,}, {self.names[1]} {column:,}"
-        return f"{where}: {self.value:+.4g}{unit}"
+        value = "NaN" if np.isnan(self.value) else f"{self.value:+.4g}"
+        return f"{where}: {value}{unit}"
 
     def still(self) -> str:
         rows, columns = self.shape
@@ -194,15 +200,29 @@ class HeatmapView(View):
 
 def _table(values: Any) -> np.ndarray:
     if hasattr(values, "detach"):
+        check_tensors(values, "values")
         values = values.detach().cpu()
-        values = (values.double() if values.dtype.itemsize == 2 else values).numpy()
-    found = np.asarray(values)
+        # numpy has no bfloat16 and no float8.
+        narrow = values.is_floating_point() and values.dtype.itemsize < 4
+        values = (values.double() if narrow else values).numpy()
+    try:
+        found = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"values are no table: {error}") from None
     if found.ndim != 2 or not found.size or found.dtype.kind not in "fiub":
         raise InputError(
             f"values are {found.dtype.name} of shape {list(found.shape)}; wanted real numbers "
             "[R, C], at least one"
         )
     return found
+
+
+def _told(values: np.ndarray, unit: str) -> str:
+    """From where to where they go, and how many are no finite numbers: "-2 to 5 ULP"."""
+    known = values[np.isfinite(values)]
+    span = f"{known.min():.3g} to {known.max():.3g} {unit}".rstrip() if len(known) else ""
+    broken = f"{values.size - len(known):,} NaN or Inf" if len(known) < values.size else ""
+    return ", ".join(filter(None, (span, broken)))
 
 
 def _largest(values: np.ndarray, count: int) -> list[tuple[int, int]]:

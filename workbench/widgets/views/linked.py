@@ -14,6 +14,7 @@ from workbench.errors import InputError
 from workbench.numerics.drift.views import KERNEL_EXACT, UNITS, DriftResult
 from workbench.orders.declared import declared_order
 from workbench.orders.tree.reduction import ReductionTree
+from workbench.widgets.views.front import close_parts
 from workbench.widgets.views.heatmap import WORST, HeatmapView, heatmap_view
 from workbench.widgets.views.tree import tree_view
 
@@ -180,7 +181,9 @@ class DriftView(ipw.VBox):
         """Close this view and all that it is made of."""
         if self.comm is not None:
             for part in (*self._maps.values(), self.order, self.words, self.of):
+                close_parts(part)
                 part.close()
+            self.layout.close()
             super().close()
 
     def _map_of(self, pair: Pair) -> HeatmapView:
