@@ -206,30 +206,27 @@ constexpr int kShare = kTermLanes<In> == 16 ? 4 : 1;
 
 // A part of a repeat is what `finish` makes its sum of. fp32: lane j is the sum of the j-th eight.
 // 16 bits: an eight or a half of one, group g of those of group g of every vector in turn. For
-// kShared rows of weight from `at` on, and N rows of hidden, `step` floats apart.
-template <typename In, int N, int kShared = kShare<In>>
+// kShare rows of weight from `at` on, and N rows of hidden, `step` floats apart.
+template <typename In, int N>
 ORDER_INLINE void part(const typename In::Element *const *w, long at, const float *x, long step,
                        Terms<In> (*out)[N], Largest<TermsU<In>> *largest) {
     using V = Terms<In>;
     constexpr int n = kTermLanes<In>;
     if constexpr (In::kPairs) {
         constexpr int kWords = kRepeat / 2 / n;
-        V pair[kShared][N][kWords];
+        V pair[kShare<In>][N][kWords];
         for (int k = 0; k < kWords; ++k) {
             V first[N], second[N];
             for (int i = 0; i < N; ++i) {
                 first[i] = load<V>(x + i * step + 2 * n * k);
                 second[i] = load<V>(x + i * step + 2 * n * k + n);
-                if constexpr (kShared > 1) {
+                if constexpr (kShare<In> > 1) {
                     pin(first[i]);
                     pin(second[i]);
                 }
             }
-            for (int s = 0; s < kShared; ++s) {
-                auto word = load<TermsU<In>>(w[s] + at + 2 * n * k);
-                if constexpr (kShared == 1) {
-                    pin(word);  // else it is loaded anew for each of its uses
-                }
+            for (int s = 0; s < kShare<In>; ++s) {
+                const auto word = load<TermsU<In>>(w[s] + at + 2 * n * k);
                 if constexpr (In::kHasCareful) {
                     largest->take(word);
                 }
@@ -243,7 +240,7 @@ ORDER_INLINE void part(const typename In::Element *const *w, long at, const floa
                 }
             }
         }
-        for (int s = 0; s < kShared; ++s) {
+        for (int s = 0; s < kShare<In>; ++s) {
             for (int i = 0; i < N; ++i) {
                 V *p = pair[s][i];
                 out[s][i] = add_lanes(p[0], p[1]);
@@ -354,66 +351,6 @@ ORDER_INLINE void terms(const typename In::Element *const *row,
             w[i] += kNow * kRepeat;
         }
         x += kNow * kRepeat;
-    }
-}
-
-// For one row of hidden and 16-bit weights: rows of weight one after another, kTermLanes repeats of
-// each at a time. Memory is read fastest as one stream, and hidden stays in the first cache. Part r
-// is of repeat r; as much from `next` on is fetched meanwhile.
-template <typename In>
-ORDER_INLINE bool row_parts(const typename In::Element *w, const float *x, const char *next,
-                            Terms<In> *parts) {
-    constexpr int kBytes = kRepeat * int(sizeof(typename In::Element));
-    Largest<TermsU<In>> largest;
-    for (int r = 0; r < kTermLanes<In>; ++r) {
-        for (int line = 0; line < kBytes; line += 64) {
-            __builtin_prefetch(next + r * kBytes + line, 0, 2);
-        }
-        Terms<In> found[1][1];
-        part<In, 1, 1>(&w, r * kRepeat, x + r * kRepeat, 0, found, &largest);
-        parts[r] = found[0][0];
-    }
-    return In::kHasCareful && largest.has_special();
-}
-
-// The sums of `repeats` (a multiple of kTermLanes) repeats: to[repeat * kLanes]. `next` is the row
-// that follows.
-template <typename In>
-ORDER_INLINE void row_terms(const typename In::Element *w, const typename In::Element *next,
-                            const float *x, long repeats, float *to) {
-    constexpr long kNow = kTermLanes<In>;
-    for (long r = 0; r < repeats; r += kNow) {
-        const long at = r * kRepeat;
-        const char *ahead = reinterpret_cast<const char *>(next + at);
-        Terms<In> parts[kNow];
-        if (row_parts<In>(w + at, x + at, ahead, parts)) {
-            if constexpr (In::kHasCareful) {
-                row_parts<typename In::Careful>(w + at, x + at, ahead, parts);
-            }
-        }
-        float sums[kNow];
-        store(sums, finish<In>(parts));
-        for (int i = 0; i < kNow; ++i) {
-            to[(r + i) * kLanes] = sums[i];
-        }
-    }
-}
-
-template <typename In, typename... A>
-__attribute__((noinline)) void rounding_row(A... a) {
-    row_terms<In>(a...);
-}
-template <typename In, typename... A>
-__attribute__((noinline)) ORDER_FUSES void fusing_row(A... a) {
-    row_terms<In>(a...);
-}
-template <typename In>
-void sums_of_row(const typename In::Element *w, const typename In::Element *next, const float *x,
-                 long repeats, float *to) {
-    if constexpr (In::kExact) {
-        fusing_row<In>(w, next, x, repeats, to);
-    } else {
-        rounding_row<In>(w, next, x, repeats, to);
     }
 }
 

@@ -266,35 +266,17 @@ class Work {
         const long whole = call_.width / kRepeat, step = repeats_ * kRepeat;
         const long even = whole - (whole - first) % kTogether<In>;
         const long last = std::min(even, first / kChunk * kChunk + kChunk);
-        long begin = first;
-        if (In::kPairs && rows.count == 1) {
-            begin += (last - first) / kTermLanes<In> * kTermLanes<In>;
-            by_rows(rows, first, begin);
-        }
-        const long at = begin * kRepeat;
-        for (int four = 0; four < kLanes && begin < last; four += 4) {
+        const long at = first * kRepeat;
+        for (int four = 0; four < kLanes; four += 4) {
             const Element *row[4], *next[4];
             for (int i = 0; i < 4; ++i) {
                 row[i] = row_[four + i] + at;
                 next[i] = four + 4 < kLanes ? row_[four + 4 + i] + at : row_[i] + next_;
             }
             auto *const sums = rows.count == 1 ? sums_by_terms<In, 1>() : sums_by_terms<In, 2>();
-            float *to = sums_ + (begin - first) * kLanes + four;
-            sums(row, next, rows.x + at, step, last - begin, to, kChunk * kLanes);
+            sums(row, next, rows.x + at, step, last - first, sums_ + four, kChunk * kLanes);
         }
         chunk_ = last;
-    }
-
-    // Those from `first` to `last` for one row of hidden.
-    void by_rows(const Rows &rows, long first, long last) {
-        if constexpr (In::kPairs) {
-            const long at = first * kRepeat, whole = call_.width / kRepeat;
-            const long then = last < whole ? last * kRepeat : next_;  // after the last row
-            for (int i = 0; i < kLanes && first < last; ++i) {
-                const Element *next = i + 1 < kLanes ? row_[i + 1] + at : row_[0] + then;
-                sums_of_row<In>(row_[i] + at, next, rows.x + at, last - first, sums_ + i);
-            }
-        }
     }
 
     // A repeat of x in the order of its elements.
