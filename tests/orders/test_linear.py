@@ -454,7 +454,7 @@ def test_control_swapped_additions_are_caught(swapped, monkeypatch):
         "tree in registers": (9, "dav-2201", 64, "fp32", [0, 1, 2, 3]),
         "fours of rows": (3, "dav-2201", 64, "bf16", [0, 2, 4, 6]),
         "neighbours by shuffles": (1, "dav-2201", 64, "fp32", [0, 1, 2, 3]),
-        "one row of weight at a time": (1, "dav-2201", 64, "bf16", [0, 2, 4, 6]),
+        "one row of hidden, 16 bits": (1, "dav-2201", 64, "bf16", [0, 2, 4, 6]),
         "fold of method 3": (4, "dav-3510", 256, "fp32", [0, 64, 128, 192]),
         "ragged end of method 2": (4, "dav-3510", 448, "fp32", [*range(0, 448, 64)]),
     }
