@@ -184,7 +184,7 @@ def order_of(tile: int) -> Any:
 
 
 def shows_its_first_result(d: Dashboard) -> None:
-    d.shows("lm_head, tile 4096, MAX_BLOCKS 128, dav-2201, fp32", "= every bit equal to the def")
+    d.shows("lm_head, tile 4096, MAX_BLOCKS 128, dav-2201, fp32", "this is the default")
     tree = d.pane("order").locator(".wb-tree")
     assert f"height {order_of(4096).height} · order {order_of(4096).hash[:6]}" in tree.inner_text()
     # One tile holds the whole row; its repeats of 64 are added one to the other.

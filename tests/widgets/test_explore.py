@@ -24,6 +24,7 @@ import pytest
 import torch
 
 import workbench as wb
+from workbench import paths
 from workbench.build.twin import TwinToolchain
 from workbench.errors import BuildError, InputError
 from workbench.widgets.explore import explore, panes
@@ -601,3 +602,14 @@ def test_targets_of_ones_own_are_used():
     view = made(op="batch_invariant_logp", target=target, pane="drift")
     assert view.result.outputs[-1].item() == 0.0, "an ignored row gives 0"
     assert view.result.drift.shape[0] == 5
+
+
+def test_the_page_of_the_dashboard_runs(tmp_path, monkeypatch):
+    """Its example "From Python", as a reader would paste it."""
+    page = (paths.PACKAGE.parent / "docs" / "dashboard.md").read_text()
+    (block,) = re.findall(r"```python\n(view = wb\.explore\(rows.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names = {"wb": wb}
+    exec(block, names)
+    assert not names["view"].compare("A").bits.equal
+    assert (tmp_path / "out" / "view.py").read_text() == names["view"].code

@@ -15,7 +15,7 @@ from workbench.errors import Cancelled, ConfigError, InputError
 from workbench.numerics.contract import contract
 from workbench.widgets.explore import ExploreState, Inputs, Study
 from workbench.widgets.explore import study as module
-from workbench.widgets.explore.pins import compare
+from workbench.widgets.explore.pins import compare, overview
 from workbench.widgets.explore.study import PANES
 
 OWN = ExploreState(data="own", rows=kit.N, vocab=kit.V, tile_length=64)
@@ -263,7 +263,7 @@ def test_two_results_side_by_side(shared):
     patterns = [f"0x{v & 0xFFFFFFFF:08x}" for v in
                 (int(f.outputs.view(torch.int32)[row, column]) for f in (left, right))]  # fmt: skip
     assert both.first_text.startswith(f"row {row}, column {column}: {patterns[0]}")
-    assert patterns[1] in both.first_text and all("torch.mv" in d for d in both.drift.values())
+    assert patterns[1] in both.first_text and all("torch.mv" in d for d in both.drift)
     same = compare(left, left)
     assert same.bits.equal and same.order_equal and same.first_text == ""
     other = compare(left, judged(OWN.replace(vocab=3), shared, "build"))
@@ -323,3 +323,20 @@ def test_inputs_are_cut_converted_and_named():
 def test_wrong_tensors_are_refused(arguments, words):
     with pytest.raises(InputError, match=words):
         Inputs(**arguments)
+
+
+def test_pins_of_other_inputs_are_told_apart(shared):
+    one = judged(OWN.replace(tile_length=64), shared, "drift")
+    other = judged(OWN.replace(tile_length=64, vocab=3), shared, "drift")
+    assert '<th scope="col">inputs' not in overview({"A": one}, one)
+    both = overview({"A": one, "B": other}, one)
+    assert both.count(one.state.inputs_text()) == 2 and "vocabulary 3<" in both
+    found = compare(one, other)
+    assert found.left == found.right and found.left_inputs != found.right_inputs
+    assert found.drift[0] != found.drift[1]
+
+
+def test_the_default_is_not_compared_with_itself(shared):
+    default = judged(OWN.replace(tile_length=None), shared, "build")
+    assert default.baseline_text().startswith("this is the default")
+    assert "the default (" in judged(OWN.replace(tile_length=64), shared, "build").baseline_text()

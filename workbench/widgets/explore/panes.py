@@ -461,7 +461,8 @@ def _counters(found: ExploreResult) -> str:
         "unified buffer": f"{report.ub_bytes:,} bytes reserved by the hungriest block",
         "bits": "= the launch that was counted gave the same bits"
         if counted.same_bits
-        else "≠ the launch that was counted gave other bits",
+        else "≠ the launch that was counted gave other bits: counting changes none, so the number "
+        "of rows or columns does",
         "fidelity": f"weakest tag of an executed instruction: {report.fidelity}",
     }
     heads = {"what": "counter", "launch": "of the launch", "each": "per output"}

@@ -19,10 +19,11 @@ class PinComparison(Result):
 
     Attributes:
         left, right: Their titles.
+        left_inputs, right_inputs: What they were run on.
         bits: Their outputs bit by bit; None where they are not of the same inputs.
         why: Why bits were not compared; "" if they were.
         order_equal: Whether both add in one order; None where one is not known.
-        drift: {title: largest |error| of each side, in words}; "" where it was not measured.
+        drift: Largest |error| of the left and of the right, in words; "" where not measured.
     """
 
     left: str
@@ -30,7 +31,9 @@ class PinComparison(Result):
     bits: BitComparison | None
     why: str
     order_equal: bool | None
-    drift: dict[str, str]
+    drift: tuple[str, str]
+    left_inputs: str
+    right_inputs: str
 
     @property
     def bits_text(self) -> str:
@@ -64,6 +67,8 @@ class PinComparison(Result):
             {
                 "left": self.left,
                 "right": self.right,
+                "left_inputs": self.left_inputs,
+                "right_inputs": self.right_inputs,
                 "bits": self.bits_text,
                 "order": self.order_text,
                 "first": self.first_text,
@@ -94,10 +99,12 @@ def compare(left: ExploreResult, right: ExploreResult) -> PinComparison:
     return PinComparison(
         left=left.title(),
         right=right.title(),
+        left_inputs=left.state.inputs_text(),
+        right_inputs=right.state.inputs_text(),
         bits=bits,
         why=why,
         order_equal=left.tree == right.tree if known else None,
-        drift={found.title(): largest_errors(found.drift) for found in (left, right)},
+        drift=(largest_errors(left.drift), largest_errors(right.drift)),
     )
 
 
@@ -113,6 +120,7 @@ def overview(pins: Mapping[str, ExploreResult], current: ExploreResult) -> str:
     heads = {
         "pin": "pin",
         "configuration": "configuration",
+        "inputs": "inputs",
         "order": "order",
         "bits": "bits, against what is shown now",
         "first": "first output that differs: pin and now",
@@ -120,6 +128,9 @@ def overview(pins: Mapping[str, ExploreResult], current: ExploreResult) -> str:
         "reference": "the reference's own",
         "order_is": "order, against what is shown now",
     }
+    if len({row["inputs"] for row in rows}) == 1:
+        for row in rows:
+            del row["inputs"]  # the controls show them
     made = markup.table(rows, "Pinned configurations beside what is shown now", heads)
     return made + markup.evidence(*[f.drift for f in (*pins.values(), current) if f.drift])
 
@@ -129,6 +140,7 @@ def _row(name: str, found: ExploreResult, against: PinComparison | None) -> dict
     return {
         "pin": name,
         "configuration": found.title(),
+        "inputs": found.state.inputs_text(),
         "order": found.tree.hash[:6] if found.tree is not None else "not known",
         "order_is": against.order_text if against else "",
         "bits": against.bits_text if against else "",

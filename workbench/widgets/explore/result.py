@@ -184,6 +184,8 @@ class ExploreResult(Result):
     def baseline_text(self) -> str:
         if self.baseline is None:
             return ""
+        if self.state.resolved() == self.state.baseline().resolved():
+            return "this is the default; other configurations are compared with it"
         same, differ = "every bit equal to", "outputs differ from"
         text = words.bits_text(self.baseline, same, differ)
         return f"{text} the default ({self.state.baseline().title()})"

@@ -178,6 +178,10 @@ class ExploreState:
                 parts.append(f"{NAMES[name]} {value}")
         return ", ".join([*parts, self.arch, self.dtype])
 
+    def inputs_text(self) -> str:
+        """The inputs in a line: "SmolLM2-135M, real (H 576): 32 rows, vocabulary 257"."""
+        return f"{DATA[self.data]}: {self.rows:,} rows, vocabulary {self.vocab:,}"
+
     def arguments(self) -> dict[str, Any]:
         """What has to be said to reproduce this position: whatever is no default."""
         fresh = ExploreState()
