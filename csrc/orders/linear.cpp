@@ -10,6 +10,7 @@
 
 #include "linear_work.h"
 #include "order_host.h"
+#include "placed.h"
 
 namespace order {
 namespace {
@@ -60,9 +61,11 @@ void on_threads(const Call &call, const Rows &rows, std::vector<Work<In>> *works
     };
     std::vector<std::thread> threads;
     threads.reserve(works->size());
+    Placement placement;
     for (size_t i = 1; i < works->size(); ++i) {
         try {
             threads.emplace_back(share, &(*works)[i]);
+            placement.spread(&threads.back());
         } catch (const std::system_error &) {
             break;  // the process may have no more; the others do the work
         }

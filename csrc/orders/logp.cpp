@@ -14,6 +14,7 @@
 
 #include "logp_math.h"
 #include "order_host.h"
+#include "placed.h"
 
 namespace order {
 namespace {
@@ -189,9 +190,11 @@ void logp(const Call &call) {
     const long count = std::min<long>({call.threads, call.rows, most});
     std::vector<std::thread> threads;
     threads.reserve(size_t(std::max<long>(count, 1)));  // throws, if at all, before one runs
+    Placement placement;
     try {
         for (long i = 1; i < count; ++i) {
             threads.emplace_back(share);
+            placement.spread(&threads.back());
         }
     } catch (const std::system_error &) {
         // The process may have no more; the others do the work.

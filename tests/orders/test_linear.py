@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import os
 import platform
 import shutil
 import subprocess
@@ -610,3 +611,18 @@ def test_other_instruction_sets_and_aarch64_give_the_same_bits(tmp_path):
 def test_the_module_is_the_function():
     hidden, weight = torch.ones(1, 4), torch.ones(2, 4)
     assert module(hidden, weight, config()).tolist() == [[4.0, 4.0]]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="affinity is Linux's")
+def test_threads_run_where_the_process_may_and_no_mask_is_changed():
+    """New threads are moved to other processors; with one allowed there is none to move to."""
+    hidden, weight, _ = inputs("bf16", 2, 4096, 300)
+    want, allowed = linear(hidden, weight, config(1024), threads=1), os.sched_getaffinity(0)
+    for cpus in ({min(allowed)}, allowed):
+        os.sched_setaffinity(0, cpus)
+        try:
+            for threads in (2, 5):
+                assert same_bits(linear(hidden, weight, config(1024), threads=threads), want)
+            assert os.sched_getaffinity(0) == cpus
+        finally:
+            os.sched_setaffinity(0, allowed)
