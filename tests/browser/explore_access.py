@@ -129,10 +129,10 @@ def tabs_and_pictures_are_operated_by_keys(d: Dashboard) -> None:
     place = facts.inner_text().split(":")[0]
     assert re.fullmatch(r"row \d+, vocabulary id \d+", place)
     legend = d.pane("drift").locator(".wb-tree .wb-legend")
-    expect(legend).to_contain_text(f"bound of {place}:", timeout=SLOW)
+    expect(legend).to_contain_text(f"bound of {place},", timeout=SLOW)
     d.press(d.tab("drift"), "ArrowLeft", "Space")
     tree = d.pane("order").locator(".wb-tree")
-    expect(tree.locator(".wb-legend")).to_contain_text(f"bound of {place}:", timeout=SLOW)
+    expect(tree.locator(".wb-legend")).to_contain_text(f"bound of {place},", timeout=SLOW)
     d.done()
     d.press(tree.locator(".wb-picture"), "ArrowDown", "ArrowDown")
     expect(tree.locator(".wb-facts")).not_to_contain_text("sum of 576 terms")

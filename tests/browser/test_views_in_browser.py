@@ -34,6 +34,10 @@ hidden, weight = (torch.randn(n, 512, generator=generator) for n in (6, 2000))
 found = drift(torch.nn.functional.linear, hidden, weight)
 drift_view(found, None, hidden, weight, tree=reduce_sum(512, 1))
 """,
+    """
+configs = wb.KernelConfig(tile_length=256), wb.KernelConfig(tile_length=1024)
+tree_view(*(wb.declared_order("lm_head", config, 4096) for config in configs))
+""",
 ]
 # The time from the next key to the new place in the breadcrumb.
 TIMER = """() => {
@@ -57,8 +61,23 @@ def shown(jupyter, lab_page, page):
     page.set_viewport_size({"width": 1400, "height": 2000})
     scratch.put(jupyter, NOTEBOOK, CELLS)
     lab_page(NOTEBOOK)
-    scratch.run_all(page, page.locator(".wb-heatmap"))
+    scratch.run_all(page, page.locator(".wb-tree").nth(2))
     return page
+
+
+def test_two_orders_zoom_to_the_first_difference(shown):
+    """Also from the folded picture, where equal sums share a cell."""
+    from playwright.sync_api import expect
+
+    both = shown.locator(".wb-tree").nth(2)
+    fold = both.get_by_role("button", name="Fold equal sums")
+    expect(fold).to_have_attribute("aria-pressed", "true")
+    both.get_by_role("button", name="To the first difference").click()
+    expect(fold).to_have_attribute("aria-pressed", "false", timeout=SLOW)
+    expect(both.locator(".wb-detail")).to_contain_text("the first difference", timeout=SLOW)
+    # Terms 0 to 255 are a tile of one, and a quarter of a tile of the other.
+    for crumbs in both.locator(".wb-crumbs").all():
+        expect(crumbs).not_to_have_text("all 4,096 terms", timeout=SLOW)
 
 
 def test_the_views(shown, artefacts):
@@ -106,18 +125,18 @@ def test_the_views(shown, artefacts):
     tree.screenshot(path=artefacts / "views_3_tree_folded.png")
 
     # A choice in the list and one by keyboard in the map: each shows the order with its own terms.
-    legend = page.locator(".wb-tree").last.locator(".wb-legend")
+    legend = page.locator(".wb-tree").nth(1).locator(".wb-legend")
     item = map_.locator(".wb-worst button").nth(4)
     place = re.search(r"row \d+, vocabulary id [\d,]+", item.inner_text()).group()
     expect(legend).not_to_contain_text(place)
     item.click()
-    expect(legend).to_contain_text(f"bound of {place}:", timeout=SLOW)
+    expect(legend).to_contain_text(f"bound of {place},", timeout=SLOW)
     before = map_.locator(".wb-facts").inner_text()
     map_.locator(".wb-frame").focus()
     page.keyboard.press("ArrowRight")
     expect(map_.locator(".wb-facts")).not_to_have_text(before, timeout=SLOW)
     place = map_.locator(".wb-facts").inner_text().split(":")[0]
-    expect(legend).to_contain_text(f"bound of {place}:", timeout=SLOW)
+    expect(legend).to_contain_text(f"bound of {place},", timeout=SLOW)
     page.keyboard.press("Enter")
     expect(map_.locator(".wb-sides").first).not_to_contain_text("row 0 to 5", timeout=SLOW)
     map_.screenshot(path=artefacts / "views_4_map.png")

@@ -374,6 +374,20 @@ def test_errors_of_any_kind_are_shown_and_survived(view, monkeypatch, error):
     assert view.refresh().wait().result.error == ""
 
 
+def test_an_own_file_starts_with_its_own_block_count(tmp_path):
+    path = tmp_path / "mine.asc"
+    path.write_text("#ifndef MAX_BLOCKS\n#define MAX_BLOCKS 8\n#endif\n" + kit.FLAWED.read_text())
+    view = made(op=str(path), call=kit.calling("sound"))
+    assert view.state.max_blocks == view.controls.max_blocks.value == 8
+    assert "max_blocks" not in view.code
+    assert "max_blocks=128" in view.set(max_blocks=128).wait().code
+    view.set(op="lm_head", max_blocks=40).wait()
+    assert view.set(op=str(path)).wait().state.max_blocks == 8
+    view.controls.op.value = "lm_head"
+    view.controls.path.value = f" {path}"
+    assert view.wait().state.max_blocks == 8
+
+
 def test_an_own_file_is_rebuilt_after_an_edit(tmp_path):
     path = tmp_path / "mine.asc"
     text = kit.FLAWED.read_text()

@@ -12,7 +12,7 @@ from workbench.build import spec
 from workbench.build.arch import load
 from workbench.errors import InputError
 from workbench.widgets.explore.inputs import Inputs
-from workbench.widgets.explore.state import DATA, LOGP, OPS, ExploreState
+from workbench.widgets.explore.state import DATA, LOGP, OPS, ExploreState, default_blocks
 from workbench.widgets.judge import tile_choices
 from workbench.widgets.tile import TileControl
 from workbench.widgets.views.front import whole_number
@@ -212,6 +212,8 @@ class Controls(ipw.HBox):
         changes: dict[str, Any] = {}
         if state.op != before.op:
             changes["tile_length"] = None
+            if state.shipped is None:
+                changes["max_blocks"] = default_blocks(state.op)
             if state.reference not in state.references:
                 changes["reference"] = state.references[1 if before.reference != "exact" else 0]
             changes["schedule"] = "output"

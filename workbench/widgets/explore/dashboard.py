@@ -25,7 +25,7 @@ from workbench.widgets.explore.inputs import Inputs
 from workbench.widgets.explore.parts import Parts
 from workbench.widgets.explore.pins import PinComparison, compare, overview
 from workbench.widgets.explore.result import ExploreResult
-from workbench.widgets.explore.state import OWN, REAL, ExploreState
+from workbench.widgets.explore.state import OWN, REAL, ExploreState, default_blocks
 from workbench.widgets.explore.study import PANES, Call, Study
 from workbench.widgets.explore.work import DONE, PINS, TABS, Look, Looks, Request, Step, Work
 from workbench.widgets.latest import Latest
@@ -51,7 +51,7 @@ def explore(
     call: Call | None = None,
     arch: str = "dav-2201",
     tile_length: int | None = None,
-    max_blocks: int = 128,
+    max_blocks: int | None = None,
     dtype: str = "fp32",
     schedule: str = "output",
     leaf_length: int = 128,
@@ -72,7 +72,7 @@ def explore(
         target: [...] int64 of the log-prob kernel; None: row r aims at r % V.
         call: For an own file: f(kernel, hidden [N, H], weight [V, H]) -> [N, V], which launches it.
         arch, tile_length, max_blocks, schedule, leaf_length: The configuration to start with; a
-            tile length of None is the kernel's default.
+            tile length or a block count of None is the kernel's default.
         dtype: Of the inputs: "fp32", "bf16" or "fp16".
         rows, vocab: How many rows of hidden and of weight; None: 32 and 257, or all.
         data: "smollm2" (real), "qwen3" (synthetic) or "own"; None: your own if there are any.
@@ -100,7 +100,7 @@ def explore(
         op=_path(op),
         arch=arch,
         tile_length=tile_length,
-        max_blocks=max_blocks,
+        max_blocks=default_blocks(_path(op)) if max_blocks is None else max_blocks,
         dtype=dtype,
         schedule=schedule,
         leaf_length=leaf_length,
@@ -209,7 +209,9 @@ class Explore(ipw.VBox):
         before = self.state
         state = before.replace(**values)
         if state.op != before.op:
-            fresh = {"tile_length": None, "schedule": "output"}
+            fresh: dict[str, Any] = {"tile_length": None, "schedule": "output"}
+            if state.shipped is None:
+                fresh["max_blocks"] = default_blocks(state.op)
             if state.reference not in state.references:
                 fresh["reference"] = default_reference(state.op)
             state = state.replace(**{k: v for k, v in fresh.items() if k not in values})
@@ -463,8 +465,9 @@ class Explore(ipw.VBox):
         self.parts.words[PINS].value = overview(self.pins, found)
         self.parts.summary.value = _summary(found)
         self.parts.code.value = self.code
-        self._idle("not built")
-        self.parts.front.announcement = f"Not built. {found.error}"
+        built = found.info is not None  # it failed when it ran
+        self._idle("built, without a result" if built else "not built")
+        self.parts.front.announcement = f"{'No result' if built else 'Not built'}. {found.error}"
 
     def _announce(self, found: ExploreResult) -> None:
         told = [found.title(), found.change_text() or found.baseline_text()]

@@ -267,7 +267,7 @@ def _comparisons(drift: DriftResult) -> str:
         "mean": "mean |error|",
         "ulp": "largest, in ULP of Σ|x w|",
         "differing": "outputs with other bits",
-        "worst": "where the largest is",
+        "worst": "where |error| is largest",
     }
     caption = "Errors against the exact results (fp64), and against the reference"
     return markup.table(rows, caption, heads)
@@ -439,6 +439,15 @@ _COUNTERS = {
 }
 
 
+def _part(counted: tuple[int, ...], found: ExploreResult) -> str:
+    """Why fewer outputs were counted than are shown, if they were."""
+    whole = None if found.outputs is None else tuple(found.outputs.shape)
+    if whole is None or tuple(counted) == whole:
+        return ""
+    of = " × ".join(map(str, whole))
+    return f": the first of {of}, because counting is slow"
+
+
 def _counters(found: ExploreResult) -> str:
     counted = found.counters
     if counted is None:
@@ -457,7 +466,7 @@ def _counters(found: ExploreResult) -> str:
     ]  # fmt: skip
     lines = {
         "counted": f"by the twin, not measured on hardware: one launch of {shape} outputs in "
-        f"{report.blocks:,} blocks",
+        f"{report.blocks:,} blocks{_part(counted.shape, found)}",
         "unified buffer": f"{report.ub_bytes:,} bytes reserved by the hungriest block",
         "bits": "= the launch that was counted gave the same bits"
         if counted.same_bits

@@ -59,6 +59,12 @@ def own_defaults(path: str) -> dict[str, int]:
     return found
 
 
+def default_blocks(op: str) -> int:
+    """MAX_BLOCKS where nobody says: an own file's, if a build can set it there."""
+    found = 0 if op in specs() else own_defaults(op).get("MAX_BLOCKS", 0)
+    return found or ExploreState.max_blocks
+
+
 @dataclass(frozen=True)
 class ExploreState:
     """One position of all controls. Nothing is checked here: a wrong tile is for `Study` to refuse.
@@ -190,7 +196,10 @@ class ExploreState:
             value = getattr(self, item.name)
             of_kernel = item.name in self.constants
             of_other = item.name in ("schedule", "leaf_length") and not of_kernel
-            if value != getattr(fresh, item.name) and not of_other:
+            default = getattr(fresh, item.name)
+            if item.name == "max_blocks":
+                default = default_blocks(self.op)
+            if value != default and not of_other:
                 told[item.name] = value
         return told
 

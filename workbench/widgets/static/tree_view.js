@@ -73,10 +73,11 @@ class Pane {
   }
 
   /** Show a window: at once from the cells that are here, then from those the kernel sends. */
-  to(place, { remember = false, keepFocus = false } = {}) {
+  to(place, { remember = false, keepFocus = false, toMark = false } = {}) {
     if (remember && this.place) this.back.push([this.view.folded, this.place]);
     this.place = place;
     if (!keepFocus) this.focus = 0;
+    this.toMark = toMark;
     const kept = this.kept.get(this.keyOf(place));
     if (kept) {
       this.view.asker.drop(`window${this.side}`);
@@ -98,8 +99,10 @@ class Pane {
     this.shown = shown;
     this.place = shown.place;
     if (!keepFocus || this.focus >= shown.cells.row.length) this.focus = 0;
+    if (this.toMark && shown.mark >= 0) this.focus = shown.mark;
     this.paint();
     this.nameCrumbs();
+    if (this.toMark && this.side === 0) this.view.tell(this, this.focus);
     if (this.active) {
       this.look(this.focus);
       const here = this.crumbs.lastElementChild.textContent;
@@ -433,11 +436,13 @@ class TreePicture {
       this.showLegend();
     });
     this.error.setAttribute("aria-pressed", "false");
-    this.mark = button("To the first difference", "Zoom both to the first difference", () => {
-      const { places } = this.model.get("difference");
-      for (const pane of this.panes) {
-        pane.to(places[pane.side][Number(this.folded)], { remember: true });
+    this.mark = button("To the first difference", "Zoom to the smallest sums that hold the first difference", () => {
+      if (this.folded) {
+        this.model.set("folded", false); // a sum that is drawn once with its equals has no place
+        this.model.save_changes();
       }
+      const { places } = this.model.get("difference");
+      for (const pane of this.panes) pane.to(places[pane.side][0], { remember: true, toMark: true });
     });
     this.tools.append(
       button("Whole", "The whole order (Home)", act("whole")),
@@ -584,7 +589,8 @@ class TreePicture {
       const text =
         given.bound === null
           ? `no error bound${what}: a partial sum is not finite`
-          : `running error bound${what}: u Σ|partial sum| = ${given.bound.toExponential(2)}`;
+          : `% in a cell: its share of the running error bound${what}, u Σ|partial sum| = ` +
+            given.bound.toExponential(2);
       bits.push(make("span", { class: "wb-hint" }, text));
     }
     const keys = "Keys in the picture: arrows move, Enter or + zooms in, Escape or − out, Home: whole";
