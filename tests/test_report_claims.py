@@ -419,7 +419,7 @@ def test_a_number_names_the_notebook_with_that_number():
         ("a: 2026-01-01", "read as a date"),
         ("1.5: 2", "is no name"),
         ("a: {b: [!!binary aGk=]}", "read as a bytes"),
-        ("tiles: 3", "No notebook has the parameter tiles.*Did you mean tile"),
+        ("tiles: 3", "No notebook that is run has the parameter tiles.*Did you mean tile"),
         ("08: {archs: 1}", "08_b has no parameter archs; it has: tile, blocks, rate"),
         ("77: {tile: 1}", "'77'.*no notebook of this report"),
         ("'': {tile: 1}", "more than one notebook"),

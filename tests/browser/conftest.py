@@ -19,6 +19,9 @@ import pytest
 
 from workbench import doctor, lab, paths
 
+# Their assertions say what they saw, as those of a test do.
+pytest.register_assert_rewrite("explore_access", "explore_steps", "scratch")
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 ARTEFACTS = ROOT / "test-artefacts" / "browser"
 CHROMIUM_FLAGS = [

@@ -22,15 +22,7 @@ def test_the_dashboard_in_jupyterlab(jupyter, lab_page, page, artefacts, tmp_pat
     lab_page(NOTEBOOK)
     d = Dashboard(page, artefacts, "lab")
     scratch.run_all(page, d.root)
-    steps.shows_its_first_result(d)
-    steps.a_tile_changes_order_and_bits(d)
-    steps.a_block_count_does_not(d)
-    steps.a_tile_over_the_budget_is_refused_in_words(d)
-    steps.a_build_is_cancelled(d, gate)
-    fresh, bits = steps.is_copied_as_code(d)
-    steps.pins_are_compared(d)
-    steps.panes_are_exported(d, tmp_path)
-    assert fresh.said() == bits
+    steps.does_what_a_person_asks(d, gate, tmp_path)
 
     access.is_reached_by_tab(d)
     access.the_walk_misses_what_tab_does_not_reach(d)

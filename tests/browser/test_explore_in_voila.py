@@ -23,15 +23,7 @@ def test_the_dashboard_in_voila(voila, page, artefacts, tmp_path):
     scratch.write(folder, NOTEBOOK, steps.cells(gate))
     page.goto(f"{address}/voila/render/{NOTEBOOK}", timeout=2 * scratch.SLOW)
     d = Dashboard(page, artefacts, "voila")
-    steps.shows_its_first_result(d)
-    steps.a_tile_changes_order_and_bits(d)
-    steps.a_block_count_does_not(d)
-    steps.a_tile_over_the_budget_is_refused_in_words(d)
-    steps.a_build_is_cancelled(d, gate)
-    fresh, bits = steps.is_copied_as_code(d)
-    steps.pins_are_compared(d)
-    steps.panes_are_exported(d, tmp_path)
-    assert fresh.said() == bits
+    steps.does_what_a_person_asks(d, gate, tmp_path)
 
     access.is_reached_by_tab(d)
     access.the_walk_misses_what_tab_does_not_reach(d)

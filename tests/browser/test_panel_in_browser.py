@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import pytest
+import scratch
+from scratch import SLOW
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
 
 NOTEBOOK = "01_same_row_other_bits.ipynb"
-SLOW = 60_000  # ms: a rebuild on a busy machine
 WHOLE_NOTEBOOK = 300_000
-IDLE = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
 
 
 def test_the_panel_of_notebook_01(lab_page, page, artefacts):
     from playwright.sync_api import expect
 
     lab_page(NOTEBOOK)
-    page.wait_for_selector(f".jp-NotebookPanel {IDLE}", timeout=SLOW)
-    # The notebook may look idle before its kernel is connected: JupyterLab then asks which one.
-    expect(page.locator("#jp-main-statusbar")).to_contain_text("(workbench) | Idle", timeout=SLOW)
-    asks = page.locator(".jp-Dialog")
-    page.add_locator_handler(asks, lambda: asks.locator(".jp-mod-accept").click())
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     panel = page.locator(".workbench-panel")
-    raised = page.locator("[data-mime-type='application/vnd.jupyter.error']")
-    expect(panel.or_(raised).first).to_be_visible(timeout=WHOLE_NOTEBOOK)
-    assert raised.all_inner_texts() == []
-    page.wait_for_selector(IDLE, timeout=WHOLE_NOTEBOOK)
+    scratch.run_all(page, panel, WHOLE_NOTEBOOK)
     assert page.locator(".jp-OutputArea-output img").count() >= 4
     for number, image in enumerate(page.locator(".jp-RenderedImage").all()):
         image.scroll_into_view_if_needed()

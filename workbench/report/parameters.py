@@ -185,7 +185,7 @@ def distribute(
         if unknown := sorted(k for k in every if k not in known):
             close = difflib.get_close_matches(unknown[0], known, 1)
             raise InputError(
-                f"No notebook has the parameter {', '.join(unknown)}; "
+                f"No notebook that is run has the parameter {', '.join(unknown)}; "
                 f"they have: {', '.join(known) or 'none'}"
                 + (f". Did you mean {close[0]}?" if close else "")
             )

@@ -51,6 +51,12 @@ def facts(lines: Mapping[str, str], open_ended: Iterable[str] = ()) -> str:
     return f'<table class="workbench-facts">{rows}</table>' if rows else ""
 
 
+def as_it_was(widget: str, *shown: str) -> str:
+    """What a page without a kernel shows in a widget's place, as HTML."""
+    note = f"{widget} as it was when its cell ended. Run the cell to move its controls."
+    return f"<p>{note}</p>{''.join(shown)}"
+
+
 def table(
     rows: Sequence[Mapping[str, Any]], caption: str, heads: Mapping[str, str] | None = None
 ) -> str:

@@ -231,10 +231,7 @@ class Panel(ipw.VBox):
         """The widget, and for a page without a kernel what it shows now, as text and images."""
         data = super()._repr_mimebundle_(**kwargs)
         data["text/plain"] = repr(self)
-        data["text/html"] = (
-            "<p>The panel as it was when its cell ended. Run the cell to move its sliders.</p>"
-            f"{self.verdicts.value}{self.picture.value}"
-        )
+        data["text/html"] = markup.as_it_was("The panel", self.verdicts.value, self.picture.value)
         return data
 
     def __repr__(self) -> str:

@@ -500,10 +500,9 @@ class Explore(ipw.VBox):
             for name in TABS
             if not self.result.error and self.parts.words[name].value not in ("", _UNSEEN)
         )
-        data["text/html"] = (
-            "<p>The dashboard as it was when its cell ended. Run the cell to move its controls.</p>"
-            f"{self.parts.summary.value}{shown or panes.numbers('order', self.result)}"
-        )
+        shown = shown or panes.numbers("order", self.result)
+        summary = self.parts.summary.value
+        data["text/html"] = markup.as_it_was("The dashboard", summary, shown)
         return data
 
     def _still(self, pane: str) -> str:
