@@ -207,7 +207,7 @@ def the_saved_notebook_reads_without_a_kernel(notebook, page, artefacts) -> None
     page.goto(file.as_uri(), wait_until="domcontentloaded")
     text = page.locator("body").inner_text()
     assert f"0 of {ROWS * VOCAB:,} outputs flagged" in text and "no Ascend hardware" in text
-    assert "Run the cell to move its sliders" in text
+    assert "Run the cell to move its controls" in text
     images = page.locator(".jp-OutputArea-output img")
     widths = images.evaluate_all("images => images.map(i => i.naturalWidth)")
     assert len(widths) == 2 and min(widths) > 600
