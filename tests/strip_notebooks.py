@@ -1,6 +1,6 @@
 """Takes out of notebooks what a session leaves in them: python tests/strip_notebooks.py FILE …
 
-Outputs, counts, widget state and a front end's own cell metadata. `make format` calls it.
+Outputs, counts, widget state, the language's version and a front end's own cell metadata. `make format` calls it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ def strip(file: Path) -> bool:
     """Strip `file` in place; False if there was nothing to take out."""
     before = file.read_text("utf-8")
     notebook = nbformat.reads(before, as_version=4)
-    notebook.metadata.pop("widgets", None)
+    for name in ("widgets", "language_info"):
+        notebook.metadata.pop(name, None)
     for cell in notebook.cells:
         for name in set(cell.metadata) - KEPT:
             del cell.metadata[name]

@@ -145,6 +145,41 @@ def test_stripping_mends_what_a_session_left(tmp_path):
     assert {c.id for c in nbformat.read(file, as_version=4).cells} == {c.id for c in used.cells}
 
 
+def _saved_after_a_run(folder: Path, name: str) -> None:
+    """Save a notebook as JupyterLab does, through jupytext's contents manager, with outputs."""
+    from jupyter_server.services.contents.largefilemanager import LargeFileManager
+    from jupytext.sync_contentsmanager import build_sync_jupytext_contents_manager_class
+
+    manager = build_sync_jupytext_contents_manager_class(LargeFileManager)(root_dir=str(folder))
+    notebook = manager.get(name)["content"]
+    code = next(c for c in notebook.cells if c.cell_type == "code")
+    code.outputs, code.execution_count = [nbformat.v4.new_output("stream", text="x")], 1
+    notebook.metadata["language_info"] = {"name": "python", "version": "3.99"}
+    manager.save({"type": "notebook", "format": "json", "content": notebook}, name)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_session_leaves_nothing_that_make_format_cannot_take_out(tmp_path, named):
+    """After Run All and a save the pair is what was committed, once it is stripped.
+
+    jupytext would write its own version into the .py; the notebook's filter keeps it out.
+    """
+    for half in (NOTEBOOKS[0], NOTEBOOKS[0].with_suffix(".py")):
+        text = half.read_text("utf-8")
+        unnamed = "".join(
+            line for line in text.splitlines(True) if "notebook_metadata_filter" not in line
+        )
+        unnamed = unnamed.replace('"ipynb,py:percent",', '"ipynb,py:percent"')
+        assert unnamed != text
+        (tmp_path / half.name).write_text(text if named else unnamed, "utf-8")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    _saved_after_a_run(tmp_path, NOTEBOOKS[0].name)
+    assert (tmp_path / NOTEBOOKS[0].name).read_bytes() != before[NOTEBOOKS[0].name]
+    assert strip(tmp_path / NOTEBOOKS[0].name)
+    changed = {name for name in before if before[name] != (tmp_path / name).read_bytes()}
+    assert changed == (set() if named else {NOTEBOOKS[0].with_suffix(".py").name})
+
+
 @pytest.mark.slow
 def test_lab_serves_a_kernel_that_runs_the_first_cells(tmp_path):
     """`workbench lab` as it is started, and its kernel asked over the server's own interface."""
