@@ -45,6 +45,7 @@ from workbench.orders.tree import ReductionTree
 BENCHES = ("split-k", "torch")
 _PARTS = 8  # of the split-K bench: as deep as torch.mv's order on a CPU with 8 lanes
 _MARKS = {True: "·", False: "flags", None: "–"}
+_WIDTH = 100  # of a printed line
 
 
 @dataclass(frozen=True)
@@ -171,9 +172,9 @@ class MutationTable(Result):
         return "\n\n".join([head, *tables, mutations_list(), standards_table()])
 
     def __str__(self) -> str:
-        """The same tables with their columns aligned."""
+        """The same tables with their columns aligned, no line longer than a terminal's."""
         parts = [_aligned(_lines(self, dtype)) for dtype in self.dtypes]
-        return "\n\n".join([self.title(), *parts])
+        return "\n\n".join([self.title().replace(" (", "\n(", 1), *parts])
 
 
 def draw(
@@ -490,13 +491,24 @@ def _markdown(lines: list[list[str]]) -> str:
 
 
 def _aligned(lines: list[list[str]]) -> str:
+    """The lines with aligned columns; columns that do not fit beside each other stand below."""
     wide = [line for line in lines if len(line) > 1]
-    widths = [max(map(len, column)) for column in zip(*wide, strict=True)]
-    texts = []
-    for name, *cells in lines:
-        padded = [cell.rjust(w) for cell, w in zip(cells, widths[1:], strict=False)]
-        texts.append("  ".join([name.ljust(widths[0]), *padded]) if cells else f"-- {name}")
-    return "\n".join(text.rstrip() for text in texts)
+    first, *widths = (max(map(len, column)) for column in zip(*wide, strict=True))
+    blocks: list[list[int]] = [[]]
+    for column, width in enumerate(widths):
+        taken = first + sum(2 + widths[c] for c in blocks[-1])
+        if blocks[-1] and taken + 2 + width > _WIDTH:
+            blocks.append([])
+        blocks[-1].append(column)
+    return "\n\n".join(
+        "\n".join(
+            "  ".join([name.ljust(first), *(cells[c].rjust(widths[c]) for c in block)]).rstrip()
+            if cells
+            else f"-- {name}"
+            for name, *cells in lines
+        )
+        for block in blocks
+    )
 
 
 def mutations_list() -> str:
