@@ -1,6 +1,7 @@
 """Takes out of notebooks what a session leaves in them: python tests/strip_notebooks.py FILE …
 
-Outputs, counts, widget state, the language's version and a front end's own cell metadata. `make format` calls it.
+Outputs, counts, widget state, the language's version and a front end's own cell metadata.
+`make format` calls it.
 """
 
 from __future__ import annotations

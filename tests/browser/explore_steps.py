@@ -256,6 +256,19 @@ def a_tile_over_the_budget_is_refused_in_words(d: Dashboard) -> None:
     expect(d.pane("order").locator(".wb-tree")).to_contain_text(order_of(192).hash[:6])
 
 
+def more_rows_than_there_are_is_refused_in_words(d: Dashboard) -> None:
+    from playwright.sync_api import expect
+
+    rows = d.root.locator(".workbench-control-rows input")
+    d.type(rows, 4000)
+    expect(d.error).to_contain_text("rows 4,000: this input has 1 to 160", timeout=SLOW)
+    expect(rows).to_have_value("4000")
+    assert d.code.input_value().startswith("# Refused: rows 4,000")
+    d.type(rows, 32)
+    d.shows("tile 192, MAX_BLOCKS 127")
+    expect(d.error).to_have_count(0)
+
+
 def a_build_is_cancelled(d: Dashboard, gate: Path) -> None:
     from playwright.sync_api import expect
 
@@ -286,6 +299,7 @@ def a_build_is_cancelled(d: Dashboard, gate: Path) -> None:
     d.button("cancel").click()
     expect(d.status).to_contain_text("cancelled", timeout=SLOW)
     expect(d.button("cancel")).to_be_disabled()
+    expect(d.pane("order")).to_contain_text("Cancelled. What stands below was there before")
     until(d.page, lambda: not work.exists(), "the work of a build that was given up is left")
     d.has_cells(cells)
     gate.unlink()
@@ -334,7 +348,7 @@ def is_copied_as_code(d: Dashboard) -> tuple[Fresh, str]:
     return Fresh(copied), d.bits()
 
 
-def pins_are_compared(d: Dashboard) -> None:
+def pins_are_compared(d: Dashboard, folder: Path) -> None:
     """Pinned by keyboard: tile 256 as A, tile 128 as B; shown then: tile 256 in other blocks."""
     from playwright.sync_api import expect
 
@@ -360,6 +374,13 @@ def pins_are_compared(d: Dashboard) -> None:
     assert re.search(r"row \d+, column \d+: 0x\w{8} .* and 0x\w{8}", " ".join(b)), b
     assert re.fullmatch(r"\d\.\de-\d+", table[0]["kernel's largest |error|"])
     d.picture("5_pins")
+    files = exported(d, "pins", folder)
+    rows = list(csv.DictReader(text(files["pins.csv"])))
+    assert [(row["pin"], row["bits"]) for row in rows] == [
+        ("A", table[1][bits]),
+        ("B", table[2][bits]),
+    ]
+    assert set(json.loads(files["pins.json"])) == {"A", "B"}
     # Removed, it stands there no more.
     d.press(pane.locator(".workbench-unpin"), "Enter")
     expect(pane.locator("tbody tr")).to_have_count(2)
@@ -422,8 +443,9 @@ def does_what_a_person_asks(d: Dashboard, gate: Path, folder: Path) -> None:
     a_tile_changes_order_and_bits(d)
     a_block_count_does_not(d)
     a_tile_over_the_budget_is_refused_in_words(d)
+    more_rows_than_there_are_is_refused_in_words(d)
     a_build_is_cancelled(d, gate)
     fresh, bits = is_copied_as_code(d)
-    pins_are_compared(d)
+    pins_are_compared(d, folder)
     panes_are_exported(d, folder)
     assert fresh.said() == bits

@@ -541,7 +541,7 @@ def test_cells_and_totals(small):
     assert "{} of {}".format(*small.seen("running", "fp32")) in seen
     text = str(small)
     assert "-- wrong" in text and max(map(len, text.splitlines())) <= 100
-    # Columns that do not fit stand below, under rows of the same names; none is lost or twice there.
+    # Columns that do not fit stand below, under rows of the same names; none is lost.
     heads = [line for line in text.splitlines() if " outputs  " in line]
     shown = [name for line in heads for name in re.split("  +", line)[1:]]
     assert len(heads) > 3 and text.count("correct, flagged") == len(heads)

@@ -455,9 +455,14 @@ def test_a_build_is_cancelled_and_what_was_shown_stays(view, sleeping, monkeypat
     assert "cancelled" in view.parts.status.value and view.parts.cancel.disabled
     assert ended(pid)
     view.wait(20)
-    assert words(view, "build") == before and "cancelled" in view.parts.status.value
+    mark, _, shown = words(view, "build").partition("</p>")
+    assert shown == before and mark.endswith(
+        ">Cancelled. What stands below was there before, or is not complete."
+    )
+    assert "cancelled" in view.parts.status.value
     monkeypatch.undo()
     assert view.refresh().wait().result.change.equal
+    assert "Cancelled" not in words(view, "build")
 
 
 def test_a_newer_position_ends_the_compiler_of_an_older_one(view, sleeping, monkeypatch):
@@ -471,7 +476,7 @@ def test_a_newer_position_ends_the_compiler_of_an_older_one(view, sleeping, monk
 # ---- pins ----------------------------------------------------------------------------------------
 
 
-def test_pinned_configurations_stand_beside_what_is_shown(view):
+def test_pinned_configurations_stand_beside_what_is_shown(view, tmp_path):
     assert view.pin() == "A" and view.pin() == "A", "it is pinned already"
     view.set(tile_length=192).wait()
     view.parts.pin.click()
@@ -482,6 +487,19 @@ def test_pinned_configurations_stand_beside_what_is_shown(view):
     assert first.split(" ")[4] in said and "≠ another order" in said and "0x" in first
     assert said.count("torch.mv") == 3, "the drift of all three"
     assert view.compare("A", "B").bits.mismatches > 0
+    # The links of this pane, and the files of a folder, hold the same comparisons.
+    view.parts.export.click()
+    html = view.wait().parts.links.value
+    links = dict(re.findall('download="([^"]*)" href="data:[^,]*,([^"]*)"', html))
+    files = {p.name: p.read_bytes() for p in view.export(tmp_path) if p.stem == "pins"}
+    assert {k: base64.b64decode(v) for k, v in links.items()} == files
+    told = list(csv.DictReader(io.StringIO(files["pins.csv"].decode())))
+    assert [row["pin"] for row in told] == ["A", "B"] and told[1]["first"] == first
+    pins = json.loads(files["pins.json"], parse_constant=pytest.fail)
+    assert [pins[name]["order_equal"] for name in "AB"] == [
+        view.compare(name).order_equal for name in "AB"
+    ]
+    assert pins["B"]["bits"]["mismatches"] == view.compare("B").bits.mismatches > 0
     view.parts.pin_choice.value = "B"
     view.parts.show_pin.click()
     assert view.wait().state.tile_length == 192

@@ -163,6 +163,45 @@ def test_a_refusal_is_over_when_another_tab_is_opened():
     assert view.controls.tiles.text.value == "4096" and view.pin() == "A"
 
 
+@pytest.mark.parametrize(
+    ("name", "typed", "reason"),
+    [
+        ("rows", 500, "rows 500: this input has 1 to {rows}"),
+        ("vocab", 0, "vocabulary 0: this input has 1 to {vocab}"),
+        ("leaf_length", -3, "leaf length -3: a leaf has 1 to 65,536"),
+    ],
+)
+def test_a_number_out_of_range_is_refused_in_words_and_not_replaced(name, typed, reason):
+    view = made(**({"op": "det_gemm"} if name == "leaf_length" else {}))
+    control, before, bits = getattr(view.controls, name), view.state, view.result.outputs
+    reason = reason.format(rows=len(kit.HIDDEN), vocab=len(kit.WEIGHT))
+    control.value = typed
+    view.wait()
+    assert view.result.error == reason and reason in words(view, "build")
+    assert control.value == typed and reason in view.parts.front.announcement
+    # The code is of the position before, and says so.
+    assert view.code.startswith(f"# Refused: {reason}\n# What follows is the position before")
+    again: dict = {"hidden": kit.HIDDEN, "weight": kit.WEIGHT}
+    exec(view.code, again)
+    assert again["view"].state == before
+    # Another control moves on from there.
+    view.controls.max_blocks.value = 3
+    view.wait()
+    assert view.state == before.replace(max_blocks=3) and view.result.error == ""
+    assert control.value == getattr(before, name) and "Refused" not in view.code
+    assert kit.bits(view.result.outputs) == kit.bits(bits)
+
+
+def test_another_input_takes_as_many_rows_as_it_has():
+    view = made(rows=len(kit.HIDDEN))
+    view.controls.data.value = "smollm2"
+    view.controls.rows.value = 100
+    view.controls.data.value = "own"
+    view.wait()
+    assert view.state.rows == len(kit.HIDDEN) == view.controls.rows.value
+    assert view.result.error == ""
+
+
 def test_a_pane_that_breaks_leaves_the_others(monkeypatch):
     def broken(*args, **more):
         raise ZeroDivisionError("a bug in a check")

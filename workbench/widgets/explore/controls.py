@@ -12,13 +12,14 @@ from workbench.build import spec
 from workbench.build.arch import load
 from workbench.errors import InputError
 from workbench.widgets.explore.inputs import Inputs
-from workbench.widgets.explore.state import DATA, LOGP, OPS, ExploreState, default_blocks
+from workbench.widgets.explore.state import DATA, LOGP, NAMES, OPS, ExploreState, default_blocks
 from workbench.widgets.judge import tile_choices
 from workbench.widgets.tile import TileControl
 from workbench.widgets.views.front import whole_number
 
 LARGEST_SLIDER_BLOCKS = 256
 LARGEST_LEAF = 65536
+TYPED = ("rows", "vocab", "leaf_length")  # any number can be typed there
 _STYLE = {"description_width": "5.6rem"}
 _OWN_TILES = [1 << k for k in range(4, 15)]  # of a file whose limits nobody knows
 
@@ -41,6 +42,7 @@ class Controls(ipw.HBox):
         refused: Callable[[str], None],
     ) -> None:
         self._inputs, self._told, self._quiet = inputs, moved, False
+        self._refused = refused
         # (Dicts: a Layout that widgets share would hide them together.)
         start = _sound(start)
         small: dict[str, Any] = {"style": _STYLE, "layout": {"width": "14.5rem"}}
@@ -55,9 +57,8 @@ class Controls(ipw.HBox):
         self.arch = ipw.Dropdown(options=[start.arch], description="architecture", **small)
         self.dtype = ipw.Dropdown(options=[start.dtype], description="input dtype", **small)
         self.schedule = ipw.Dropdown(options=[start.schedule], description="schedule", **small)
-        self.leaf_length = ipw.BoundedIntText(
-            value=start.leaf_length, min=1, max=LARGEST_LEAF, description="leaf length", **small
-        )
+        # (No BoundedIntText: it would put another number in the place of one out of range.)
+        self.leaf_length = ipw.IntText(description="leaf length", **small)
         self.tiles = TileControl([start.tile or 64], start.tile or 64, self._moved, refused,
                                  wide, small)  # fmt: skip
         self.max_blocks = ipw.IntSlider(
@@ -71,8 +72,8 @@ class Controls(ipw.HBox):
         self.data = ipw.Dropdown(
             options=[(DATA[name], name) for name in inputs.names], description="input", **wide
         )
-        self.rows = ipw.BoundedIntText(value=1, min=1, max=1, description="rows", **small)
-        self.vocab = ipw.BoundedIntText(value=1, min=1, max=1, description="vocabulary", **small)
+        self.rows = ipw.IntText(description="rows", **small)
+        self.vocab = ipw.IntText(description="vocabulary", **small)
         self.reference = ipw.Dropdown(options=["exact"], description="reference", **wide)
         for name in ("op", "arch", "dtype", "schedule", "leaf_length", "max_blocks", "data",
                      "rows", "vocab", "reference"):  # fmt: skip
@@ -95,8 +96,11 @@ class Controls(ipw.HBox):
 
     @property
     def state(self) -> ExploreState:
-        """What the controls say."""
+        """What the controls say; a number that was refused is what it was before."""
         tile = self.tiles.value
+        for name in TYPED:
+            if self._why_not(name):
+                self._quietly(name, getattr(self._last, name))
         plain = ExploreState(op=self.op.value)
         return ExploreState(
             op=self.op.value,
@@ -144,11 +148,8 @@ class Controls(ipw.HBox):
                 if tuple(control.options) != tuple(options):
                     control.options = options
                 control.value = getattr(state, name)
-            for name in ("rows", "vocab"):
-                control = getattr(self, name)
-                control.max = limits[name]
-                control.value = getattr(state, name)
-            self.leaf_length.value = state.leaf_length
+            for name in TYPED:
+                getattr(self, name).value = getattr(state, name)
             self.max_blocks.max = max(self.max_blocks.max, state.max_blocks)
             self.max_blocks.value = state.max_blocks
             own = state.shipped is None
@@ -199,9 +200,30 @@ class Controls(ipw.HBox):
             self._told()
 
     def _moved_by_hand(self, change: Any) -> None:
-        if not self._quiet:
-            self.put(self._fitted(self.state, self._last))
-            self._told()
+        if self._quiet:
+            return
+        for name in TYPED:
+            if change["owner"] is getattr(self, name) and (reason := self._why_not(name)):
+                self._refused(reason)
+                return
+        self.put(self._fitted(self.state, self._last))
+        self._told()
+
+    def _why_not(self, name: str) -> str:
+        """Why the number typed for `name` is refused, or ""."""
+        number = getattr(self, name).value
+        if name == "leaf_length":
+            most, has = LARGEST_LEAF, "a leaf has"
+        else:
+            most, has = self._inputs.limits(self._last.data)[name], "this input has"
+        return "" if 1 <= number <= most else f"{NAMES[name]} {number:,}: {has} 1 to {most:,}"
+
+    def _quietly(self, name: str, number: int) -> None:
+        before, self._quiet = self._quiet, True
+        try:
+            getattr(self, name).value = number
+        finally:
+            self._quiet = before
 
     def _moved(self) -> None:
         self._last = self.state

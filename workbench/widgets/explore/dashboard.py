@@ -39,6 +39,8 @@ _TWIN = (
     "None of it was measured on Ascend hardware."
 )
 _UNSEEN = markup.note("Computed when this tab is opened.")
+_CANCELLED = "cancelled: what stands here was there before, or is not complete"
+_MARK = markup.note("Cancelled. What stands below was there before, or is not complete.")
 _NPU = "Results of an NPU, through torch_npu."
 
 
@@ -187,13 +189,17 @@ class Explore(ipw.VBox):
 
     @property
     def code(self) -> str:
-        """Python text that reproduces what is shown."""
+        """Python text that reproduces what is shown; after a refusal the position before it."""
         fixture = self.result.fixture
         more = {"pane": self.pane} if self.pane != TABS[0] else {}
         if self._backend != "auto":
             more["backend"] = self._backend
         call, target = self._call is not None, self._inputs.own_target
-        return self.state.code(fixture=fixture, call=call, target=target, **more)
+        text = self.state.code(fixture=fixture, call=call, target=target, **more)
+        if self._refusal:
+            why = "\n# ".join(self._refusal.splitlines())
+            text = f"# Refused: {why}\n# What follows is the position before that.\n{text}"
+        return text
 
     def set(self, **values: Any) -> Explore:
         """Move controls, by the names of `ExploreState`, and `pane`. Does not wait.
@@ -243,7 +249,10 @@ class Explore(ipw.VBox):
         if self._worker.busy:
             self._worker.forget()
             self._wish.cancel()
-            self._idle("cancelled: what stands here was there before, or is not complete")
+            self._idle(_CANCELLED)
+            words = self.parts.words[self.pane]
+            if not words.value.startswith(_MARK):
+                words.value = _MARK + words.value
         return self
 
     def pin(self, _: Any = None) -> str:
@@ -292,7 +301,8 @@ class Explore(ipw.VBox):
         return self
 
     def export(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write figures (PNG, SVG), data (JSON, CSV) and code of all panes computed so far.
+        """Write figures (PNG, SVG), data (JSON, CSV) and code of all panes computed so far, and how
+        each pin compares with what is shown now.
 
         Returns:
             The files written.
@@ -301,7 +311,7 @@ class Explore(ipw.VBox):
             InputError: The folder cannot be written.
         """
         self.wait()
-        return export.write(Path(folder), self.result, self.code)
+        return export.write(Path(folder), self.result, self.code, self._comparisons())
 
     def close(self) -> None:
         """Give up what is being worked on, and take the dashboard away with all its parts."""
@@ -319,7 +329,7 @@ class Explore(ipw.VBox):
         parts.cancel.on_click(self.cancel)
         parts.pin.on_click(self.pin)
         parts.refresh.on_click(self.refresh)
-        parts.export.on_click(lambda _: self._exporter.submit((self._look, self.pane)))
+        parts.export.on_click(self._links_wanted)
         parts.show_pin.on_click(lambda _: self._of_choice(self.show_pin))
         parts.unpin.on_click(lambda _: self._of_choice(self.unpin))
         parts.tabs.observe(self._tab_opened, "selected_index")
@@ -479,9 +489,18 @@ class Explore(ipw.VBox):
 
     # ---- exporting ---------------------------------------------------------------------------
 
-    def _make_links(self, asked: tuple[Look, str]) -> Iterator[str]:
+    def _links_wanted(self, _: Any) -> None:
+        self._exporter.submit((self.pane, self.result, self._comparisons()))
+
+    def _comparisons(self) -> dict[str, PinComparison]:
+        """Every pin against what is shown now."""
+        return {name: self.compare(name) for name in self._pinned}
+
+    def _make_links(
+        self, asked: tuple[str, ExploreResult, dict[str, PinComparison]]
+    ) -> Iterator[str]:
         yield markup.status("preparing …")
-        yield export.links(asked[1], asked[0].result)
+        yield export.links(*asked)
 
     def _show_links(self, html: str) -> None:
         self.parts.links.value = html

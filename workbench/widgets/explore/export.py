@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from workbench.errors import InputError
 from workbench.plots import style
 from workbench.widgets import markup
 from workbench.widgets.explore import panes
+from workbench.widgets.explore.pins import PinComparison
 from workbench.widgets.explore.result import ExploreResult
 from workbench.widgets.explore.study import PANES
+from workbench.widgets.explore.work import PINS
 
 SHARP = 2.0  # times a figure's nominal size, of a PNG
 
@@ -43,8 +45,20 @@ def files(pane: str, found: ExploreResult) -> Iterator[tuple[str, str, bytes]]:
     yield f"{pane}.csv", markup.CSV, _csv(rows)
 
 
-def write(folder: Path, found: ExploreResult, code: str) -> list[Path]:
-    """All panes that are done, the state and the code, into a folder.
+def pin_files(pins: Mapping[str, PinComparison]) -> Iterator[tuple[str, str, bytes]]:
+    """(name, media type, content) of how each pin compares with what is shown now."""
+    if not pins:
+        return
+    text = json.dumps(jsonable(pins), indent=2, allow_nan=False, ensure_ascii=False)
+    yield f"{PINS}.json", markup.JSON, text.encode()
+    rows = [{"pin": name} | row for name, found in pins.items() for row in found.rows()]
+    yield f"{PINS}.csv", markup.CSV, _csv(rows)
+
+
+def write(
+    folder: Path, found: ExploreResult, code: str, pins: Mapping[str, PinComparison] | None = None
+) -> list[Path]:
+    """All panes that are done, the pins, the state and the code, into a folder.
 
     Raises:
         InputError: It cannot be written.
@@ -54,6 +68,7 @@ def write(folder: Path, found: ExploreResult, code: str) -> list[Path]:
     for pane in PANES:
         if pane in found.done:
             content += [(name, data) for name, _, data in files(pane, found)]
+    content += [(name, data) for name, _, data in pin_files(pins or {})]
     written = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,12 +81,10 @@ def write(folder: Path, found: ExploreResult, code: str) -> list[Path]:
     return written
 
 
-def links(pane: str, found: ExploreResult) -> str:
+def links(pane: str, found: ExploreResult, pins: Mapping[str, PinComparison]) -> str:
     """Links that save a pane's figures and data, as HTML."""
-    made = [
-        markup.download(content, kind, name, name)
-        for name, kind, content in (files(pane, found) if pane in PANES else ())
-    ]
+    given = pin_files(pins) if pane == PINS else files(pane, found)
+    made = [markup.download(content, kind, name, name) for name, kind, content in given]
     if not made:
         return markup.note("This pane has nothing to export.")
     return f'<div class="workbench-links">Save: {" ".join(made)}</div>'

@@ -72,6 +72,8 @@ class PinComparison(Result):
                 "bits": self.bits_text,
                 "order": self.order_text,
                 "first": self.first_text,
+                "left_errors": self.drift[0],
+                "right_errors": self.drift[1],
             }
         ]
 
