@@ -217,9 +217,11 @@ def test_work_that_is_not_wanted_stops_and_can_go_on_later(shared):
     assert study.judge("drift").drift is not None
 
 
-@pytest.mark.parametrize("pane", ["order", "invariance"])
-def test_a_search_of_many_launches_stops_at_the_next_one(shared, monkeypatch, pane):
-    study, wish = Study(OWN, shared), Cancel()
+@pytest.mark.parametrize(
+    ("state", "pane"), [(OWN, "order"), (OWN, "invariance"), (LOGP, "invariance")]
+)
+def test_a_search_of_many_launches_stops_at_the_next_one(shared, monkeypatch, state, pane):
+    study, wish = Study(state, shared), Cancel()
     study.judge("build")
     launches = []
     real = Kernel.launch

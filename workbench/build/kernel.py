@@ -11,6 +11,7 @@ from typing import Any
 
 from workbench._result import Result
 from workbench.build import arch as archs
+from workbench.build import cancelling
 from workbench.build.config import KernelConfig, Spec
 from workbench.build.launch import (
     CHECKS,
@@ -199,7 +200,9 @@ class Kernel:
         Raises:
             InputError: An argument that the kernel does not take.
             TwinFault: The kernel did something that a device forbids or would hang on.
+            Cancelled: The work that launches it was given up (`build.cancelling`).
         """
+        cancelling.check()  # a search makes hundreds of launches; nobody waits for the last
         if isinstance(blocks, bool) or not isinstance(blocks, int) or not 1 <= blocks <= MAX_BLOCKS:
             raise InputError(f"blocks={blocks!r}: a launch has 1 to {MAX_BLOCKS} blocks")
         if block_ids is not None:

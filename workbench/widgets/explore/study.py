@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -281,7 +280,7 @@ class _Subject:
     """
 
     def __init__(self, state: ExploreState, kernel: Kernel, call: Call | None) -> None:
-        self.state, self.kernel, self._call = state, _stoppable(kernel), call
+        self.state, self.kernel, self._call = state, kernel, call
         self.info, self.config = kernel.info, kernel.config  # for the evidence
         self.__name__ = kernel.info.name
         self.out_dtype = torch.float32 if state.shipped is not None else None
@@ -337,22 +336,6 @@ class _Subject:
             wanted = None if outputs is None else outputs[:rows, :columns]
         same = wanted is None or compare_bits(wanted.contiguous(), got.contiguous()).equal
         return Counted(self.kernel.last, tuple(got.shape), same)
-
-
-def _stoppable(kernel: Kernel) -> Kernel:
-    """The kernel, whose launches stop when their work is not wanted any more.
-
-    A check or a search for an order makes hundreds of launches; a newer position of the controls
-    does not wait for the last of them.
-    """
-    made = copy.copy(kernel)
-
-    def checked(*args: Any, **given: Any) -> None:
-        cancelling.check()
-        type(made).launch(made, *args, **given)
-
-    made.launch = checked  # type: ignore[method-assign]
-    return made
 
 
 class _Launching:
