@@ -466,6 +466,10 @@ def test_lab_dry_run_in_a_checkout_opens_the_notebooks_in_place(run):
     assert out["command"][0] == sys.executable
     assert {"--no-browser", "--port=8899"} <= set(out["command"])
     assert out["folder"].endswith("notebooks")
+    # All of the checkout is served: the notebooks link to ../docs.
+    root = out["folder"].removesuffix("/notebooks")
+    served = {f"--ServerApp.root_dir={root}", "--LabApp.default_url=/lab/tree/notebooks"}
+    assert served <= set(out["command"])
 
 
 def test_lab_copies_and_never_overwrites(run, tmp_path, monkeypatch):
@@ -483,6 +487,27 @@ def test_lab_copies_and_never_overwrites(run, tmp_path, monkeypatch):
     assert (work / "01_a.ipynb").read_text() == "the user's"
     assert os.access(work / "02_b.ipynb", os.W_OK)
     assert run("lab", "--dry-run", "--dir", str(work), "--json")[1]["copied"] == []
+
+
+def test_lab_builds_before_jupyterlab_starts(monkeypatch, tmp_path):
+    """The first cell would wait for the twin's runtime; a dry run starts nothing."""
+    from workbench import lab
+
+    began = []
+
+    class Started(subprocess.Popen):
+        def __init__(self, line, **options):
+            began.append(line[1:])
+            assert all(other.poll() is not None for other in running)
+            super().__init__([sys.executable, "-c", ""], **options)
+            running.append(self)
+
+    running: list = []
+    monkeypatch.setattr(lab.subprocess, "Popen", Started)
+    assert lab.run_lab(tmp_path, dry_run=True).exit_code is None and not began
+    assert lab.run_lab(tmp_path, browser=False).exit_code == 0
+    assert began[0] == ["-m", "workbench.cli", "build", "lm_head", "--backend", "twin"]
+    assert began[1][:2] == ["-m", "jupyterlab"] and len(began) == 2
 
 
 def test_lab_gives_jupyter_a_kernel_that_is_this_interpreter():

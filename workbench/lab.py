@@ -98,7 +98,13 @@ def prepare(folder: str | os.PathLike | None = None) -> tuple[Path, list[str]]:
 
 def command(folder: Path, port: int | None = None, browser: bool = True) -> list[str]:
     """The command line that starts JupyterLab in `folder`."""
-    line = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
+    line = [sys.executable, "-m", "jupyterlab"]
+    if folder == paths.NOTEBOOKS and folder.parent != paths.PACKAGE:
+        # The whole checkout is served, or links of notebooks to ../docs would lead nowhere.
+        line += [f"--ServerApp.root_dir={folder.parent}"]
+        line += [f"--LabApp.default_url=/lab/tree/{folder.name}"]
+    else:
+        line += [f"--ServerApp.root_dir={folder}"]
     if port is not None:
         line.append(f"--port={port}")
     if not browser:
@@ -117,6 +123,16 @@ def _environment() -> Iterator[dict[str, str]]:
         spec.write_text(json.dumps(kernel_spec()), "utf-8")
         path = os.pathsep.join(filter(None, [folder, os.environ.get("JUPYTER_PATH")]))
         yield {**os.environ, "JUPYTER_PATH": path}
+
+
+def _first_build() -> None:
+    """A build before JupyterLab starts: the first cell does not wait for the twin's runtime.
+
+    It takes half a second where the runtime is cached. Where it fails, it says why on stderr.
+    """
+    line = [sys.executable, "-m", "workbench.cli", "build", "lm_head", "--backend", "twin"]
+    env = {**os.environ, **kernel_env()}
+    subprocess.run(line, stdout=subprocess.DEVNULL, env=env, check=False)
 
 
 def run_lab(
@@ -147,6 +163,7 @@ def run_lab(
     lab = Lab(command(target, port, browser), str(target), copied)
     if dry_run:
         return lab
+    _first_build()
     with _environment() as env:
         process = subprocess.Popen(lab.command, env=env, cwd=target)
         before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())

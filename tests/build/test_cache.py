@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
@@ -154,6 +155,30 @@ def test_threads_that_need_the_same_object_compile_it_once(record, tmp_path, mon
     for t in threads:
         t.join()
     assert len(compiled) == 1
+
+
+def test_the_long_first_build_is_told_once_and_a_short_one_is_not(tmp_path, monkeypatch, capfd):
+    """In a notebook the first cell would stand there for most of a minute without a word."""
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "empty"))
+    item = builder._toolchain("twin").objects()[0]
+
+    def run(command, cwd):
+        (cwd / os.path.basename(command[-1])).write_bytes(b"object")
+        return 0, ""
+
+    monkeypatch.setattr(builder.compiler, "run", run)
+    monkeypatch.setattr(steps, "_said", [])
+    few, many, others = (
+        [dataclasses.replace(item, name=f"{word}{k}.o") for k in range(count)]
+        for word, count in (("few", steps.MANY - 1), ("many", steps.MANY), ("others", 9))
+    )
+    for number, objects in enumerate([few, many, many, others]):
+        work = tmp_path / f"work{number}"
+        work.mkdir()
+        steps.all_held(objects, work)
+        said = capfd.readouterr().err
+        told = f"compiling the twin's runtime, {steps.MANY} files, once on this machine"
+        assert (told in said) == (number == 1) == (said != "")
 
 
 def test_clearing_while_another_process_builds(record, tmp_path, monkeypatch):

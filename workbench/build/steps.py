@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,10 @@ from workbench.errors import BuildError, ConfigError
 ATTEMPTS = 5  # at a build whose parts another process removes meanwhile
 FORMAT = 1  # of the key: raise it when the meaning of an entry changes
 
+MANY = 3  # objects to compile that take long enough for a word
+
 _lock = threading.Lock()
+_said: list[str] = []
 _in_work: dict[str, threading.Lock] = {}
 
 
@@ -170,8 +174,14 @@ def all_held(items: list[Object], work: Path) -> list[Path]:
     """`_held` for each, as many at a time as there are cores where one has to be compiled: the
     first build of all compiles the whole runtime."""
     stamp = includes.stamp()
-    if all(cache.holds(_key(item, stamp)) for item in items):
+    missing = [item for item in items if not cache.holds(_key(item, stamp))]
+    if not missing:
         return [_held(item, work, stamp) for item in items]
+    if len(missing) >= MANY:
+        _say_once(
+            f"workbench: compiling the twin's runtime, {len(missing)} files, once on this machine; "
+            "up to a minute"
+        )
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         waiting = [pool.submit(cancelling.bound(_held), item, work, stamp) for item in items]
         try:
@@ -179,6 +189,15 @@ def all_held(items: list[Object], work: Path) -> list[Path]:
         finally:
             for other in waiting:  # of no use once one of them has failed
                 other.cancel()
+
+
+def _say_once(text: str) -> None:
+    """To stderr, where a notebook's cell shows it: else its first build would stand there mute."""
+    with _lock:
+        first = not _said
+        _said.append(text)
+    if first:
+        print(text, file=sys.stderr, flush=True)
 
 
 def _held(item: Object, work: Path, stamp: includes.Stamp) -> Path:
