@@ -6,6 +6,11 @@ import json
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A test that builds kernels is no failure for being slow on a loaded machine.
+settings.register_profile("workbench", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("workbench")
 
 # A background job of a shell ignores Ctrl-C, and so would every process that a test starts: the
 # tests of interrupts would then wait for nothing.

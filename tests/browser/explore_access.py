@@ -158,33 +158,17 @@ def every_pane_is_free_of_faults(d: Dashboard, theme: str, pictures: tuple[str, 
             d.picture(f"{theme}_{name}")
 
 
-# Texts that are cut off: at the dashboard's edge, or at their own; what scrolls may be wider.
-CUT_OFF = """root => {
-  const edge = root.getBoundingClientRect().right + 1;
-  const scrolls = ".workbench-scroll, .workbench-log, .wb-worst ol, textarea";
-  return [...root.querySelectorAll("*")]
-    .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest(scrolls))
-    .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
-    .filter((e) => !e.matches(".workbench-live, .wb-live"))
-    .filter((e) => {
-      const own = getComputedStyle(e).overflowX !== "visible" && e.scrollWidth > e.clientWidth;
-      return own || e.getBoundingClientRect().right > edge;
-    })
-    .map((e) => e.textContent.trim().slice(0, 60));
-}"""
-
-
 def fits_into_800_pixels(d: Dashboard) -> None:
     d.page.set_viewport_size({**WINDOW, "width": 800})
     for name in ("order", "drift", "pins"):
         d.open(name)
-        until(d.page, lambda: not d.root.evaluate(CUT_OFF), lambda: d.root.evaluate(CUT_OFF))
+        until(d.page, lambda: not scratch.cut_off(d.root), lambda: scratch.cut_off(d.root))
         d.picture(f"narrow_{name}")
     # The control: a text that has no room.
     title = d.root.locator(".workbench-title")
     title.evaluate("title => { title.style = 'width: 9rem; overflow: hidden; white-space: pre'; }")
     title.evaluate("title => { title.textContent = title.textContent; }")
-    assert len(d.root.evaluate(CUT_OFF)) == 1
+    assert len(scratch.cut_off(d.root)) == 1
     d.page.set_viewport_size(WINDOW)
 
 

@@ -76,6 +76,29 @@ def run_all(page: Any, seen: Any, timeout: float = 2 * SLOW) -> None:
     page.wait_for_selector(IDLE, timeout=timeout)
 
 
+# Texts and controls that end beyond the right edge of `root`, or are cut there.
+CUT_OFF = """root => {
+  const edge = root.getBoundingClientRect().right + 1;
+  const scrolls = ".workbench-scroll, .workbench-log, .wb-worst ol, textarea";
+  return [...root.querySelectorAll("*")]
+    .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest(scrolls))
+    .filter((e) => e.matches("select, input, button")
+      || [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
+    .filter((e) => !e.matches(".workbench-live, .wb-live"))
+    .filter((e) => {
+      const own = getComputedStyle(e).overflowX !== "visible" && e.scrollWidth > e.clientWidth;
+      return own || e.getBoundingClientRect().right > edge;
+    })
+    .map((e) => e.textContent.trim().slice(0, 60));
+}"""
+
+
+def cut_off(root: Any) -> list[str]:
+    """Texts and controls of a widget that a narrow page cuts off, by what they say."""
+    root.page.wait_for_timeout(500)  # a page that has just become narrow is laid out anew
+    return root.evaluate(CUT_OFF)
+
+
 def serious_faults(page: Any, selector: str) -> list[str]:
     """What axe finds in a part of the page that would shut somebody out."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()

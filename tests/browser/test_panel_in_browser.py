@@ -62,4 +62,7 @@ def test_the_panel_of_notebook_01(lab_page, page, artefacts):
     expect(panel.locator(".workbench-bits")).to_contain_text("≠ 6,650 of 8,224", timeout=SLOW)
     expect(panel.locator(".workbench-status")).to_have_text("done", timeout=SLOW)
     panel.screenshot(path=artefacts / "panel_5_lives_on.png")
+    page.set_viewport_size({"width": 900, "height": 1200})
+    assert scratch.cut_off(panel) == []
+    panel.screenshot(path=artefacts / "panel_6_narrow.png")
     assert page.complaints == []

@@ -190,6 +190,9 @@ def test_the_tolerance_panel(shown, jupyter, page, artefacts):
     shown.expect(*pair, tile.flagged(*pair))
     assert tile.flagged(*pair) != fp32.flagged(*pair), "this data cannot tell the tiles"
     shown.done("4_another_tile")
+    page.set_viewport_size({"width": 900, "height": 1700})
+    assert scratch.cut_off(shown.panel) == []
+    shown.done("5_narrow")
     assert page.complaints == []
 
     the_saved_notebook_reads_without_a_kernel(

@@ -23,8 +23,9 @@ from workbench.errors import InputError
 from workbench.widgets import Latest
 from workbench.widgets.explore import dashboard, explore, panes
 from workbench.widgets.explore import study as studies
-from workbench.widgets.explore.state import LOGP, ExploreState
+from workbench.widgets.explore.state import LOGP, OPS, ExploreState
 from workbench.widgets.explore.work import TABS
+from workbench.widgets.tile import TileControl
 from workbench.widgets.views import heatmap_view
 
 
@@ -192,6 +193,38 @@ def test_a_number_out_of_range_is_refused_in_words_and_not_replaced(name, typed,
     assert kit.bits(view.result.outputs) == kit.bits(bits)
 
 
+def test_a_path_that_is_no_file_leaves_the_kernel_and_an_emptied_one_goes_back_to_ours(tmp_path):
+    view = made()
+    view.controls.path.value = str(tmp_path / "nope.asc")
+    view.wait()
+    assert "There is no file" in view.result.error and "nope.asc" in words(view, "build")
+    assert view.state.op == "lm_head" and list(view.controls.op.options) == list(OPS)
+    view.controls.path.value = ""
+    assert view.wait().result.error == "" and view.state.op == "lm_head"
+    view.controls.path.value = str(kit.FLAWED)
+    assert view.wait().state.op == str(kit.FLAWED)
+    view.controls.path.value = ""
+    assert view.wait().state.op == "lm_head" and view.result.error == ""
+
+
+def test_the_check_of_a_part_of_the_vocabulary_says_so():
+    view = explore(rows=2, vocab=64, pane="invariance")
+    assert "the first 32 of 64 vocabulary ids" in words(view, "invariance")
+    view.set(vocab=32).wait()
+    assert "vocabulary ids" not in words(view, "invariance")
+
+
+def test_a_typed_tile_that_does_not_fit_stays_for_the_builder_to_refuse():
+    """When another choice moves the slider's limits; a tile of the slider moves to what fits."""
+    moved: list = []
+    tiles = TileControl([64, 128, 256], 256, lambda: moved.append(1), moved.append, {}, {})
+    tiles.limit([64, 128])
+    assert (tiles.value, tiles.slider.value) == (128, 128)
+    tiles.text.value = "48"
+    tiles.limit([64, 128, 192])
+    assert tiles.value == 48 and tiles.text.value == "48" and len(moved) == 1
+
+
 def test_another_input_takes_as_many_rows_as_it_has():
     view = made(rows=len(kit.HIDDEN))
     view.controls.data.value = "smollm2"
@@ -318,7 +351,10 @@ SOUND = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     op=st.sampled_from(["lm_head", LOGP, "det_gemm"]),
     weight_stationary=st.booleans(),

@@ -28,7 +28,7 @@ from workbench.widgets.words import explain
 REAL, SYNTHETIC = "SmolLM2-135M, real (H 576)", "Qwen3-8B shape, synthetic (H 4096)"
 OWN = "as given"
 LARGEST_SLIDER_BLOCKS = 256
-_WIDE = ipw.Layout(width="30rem")
+_WIDE = ipw.Layout(width="30rem", max_width="calc(100% - 4px)")  # less its margins
 _STYLE = {"description_width": "7rem"}
 
 
@@ -163,7 +163,8 @@ class Panel(ipw.VBox):
         left = [self.tile, self.max_blocks] + ([self.data] if len(data) > 1 else [])
         right = [self.tile_text, self.arch, self.dtype]
         self._controls = ipw.HBox(
-            [ipw.VBox(left), ipw.VBox(right)], layout=ipw.Layout(flex_flow="row wrap")
+            [ipw.VBox(side, layout=ipw.Layout(max_width="100%")) for side in (left, right)],
+            layout=ipw.Layout(flex_flow="row wrap"),
         )
 
     def _limits_moved(self, change: Any) -> None:

@@ -62,9 +62,16 @@ class TileControl:
             return self.slider.value
 
     def limit(self, choices: Sequence[int], tile: int | None = None) -> None:
-        """Other stops, with `tile` (None: the slider's) among them if it fits; nobody is told."""
+        """Other stops, with `tile` among them if it fits; nobody is told.
+
+        None: the slider's, or the largest that fits; but a tile that was typed and that the slider
+        does not have is still for the builder to refuse.
+        """
         self._choices = list(choices)
-        tile = min(self.slider.value, self._choices[-1]) if tile is None else tile
+        if tile is None:
+            typed = self.value
+            on_slider = typed == self.slider.value
+            tile = min(typed, self._choices[-1]) if on_slider else typed
         self.put(tile)
 
     def put(self, tile: int) -> None:

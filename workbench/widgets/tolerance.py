@@ -39,7 +39,7 @@ _BOUNDS = {
 _STEPS = range(DECADES[0] * STEPS_A_DECADE, DECADES[1] * STEPS_A_DECADE + 1)
 _AXIS = [10.0 ** (k / STEPS_A_DECADE) for k in _STEPS]  # the scale of the sliders
 _TENSORS = ("hidden", "weight")  # of a sample
-_WIDE = ipw.Layout(width="30rem", max_width="100%")
+_WIDE = ipw.Layout(width="30rem", max_width="calc(100% - 4px)")  # less its margins
 _STYLE = {"description_width": "7rem"}
 
 

@@ -18,7 +18,7 @@ def build_text(seconds: float, cached: bool, backend: str) -> str:
 
 def order_text(tree: ReductionTree) -> str:
     """How many terms, how deep, which order."""
-    return f"{tree.leaves} terms, longest path {tree.height} additions, order {tree.hash[:6]}"
+    return f"{tree.leaves:,} terms, longest path {tree.height:,} additions, order {tree.hash[:6]}"
 
 
 def drift_text(found: DriftResult, reference: str) -> str:

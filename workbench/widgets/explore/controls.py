@@ -46,13 +46,15 @@ class Controls(ipw.HBox):
         # (Dicts: a Layout that widgets share would hide them together.)
         start = _sound(start)
         small: dict[str, Any] = {"style": _STYLE, "layout": {"width": "14.5rem"}}
-        wide: dict[str, Any] = {"style": _STYLE, "layout": {"width": "21rem", "max_width": "100%"}}
-        self.op = ipw.Dropdown(options=[*OPS], description="kernel", **small)
+        fits = "calc(100% - 4px)"  # less its margins
+        wide: dict[str, Any] = {"style": _STYLE, "layout": {"width": "24rem", "max_width": fits}}
+        names = {"style": _STYLE, "layout": {"width": "17rem", "max_width": fits}}
+        self.op = ipw.Dropdown(options=[*OPS], description="kernel", **names)
         self.path = ipw.Text(
             description="own .asc",
             placeholder="path, then Enter",
             continuous_update=False,
-            **small,
+            **names,
         )
         self.arch = ipw.Dropdown(options=[start.arch], description="architecture", **small)
         self.dtype = ipw.Dropdown(options=[start.dtype], description="input dtype", **small)
@@ -194,10 +196,15 @@ class Controls(ipw.HBox):
         )
 
     def _path_typed(self, change: Any) -> None:
+        if self._quiet:
+            return
         path = os.path.expanduser(change["new"].strip())
-        if path and not self._quiet:
-            self.put(self._fitted(self.state.replace(op=path), self._last))
-            self._told()
+        if path and not os.path.isfile(path):
+            self._refused(f"There is no file “{path}”. Give the path of an .asc file of your own.")
+            return
+        op = path or (self._last.op if self._last.op in OPS else OPS[0])  # emptied: one of ours
+        self.put(self._fitted(self.state.replace(op=op), self._last))
+        self._told()
 
     def _moved_by_hand(self, change: Any) -> None:
         if self._quiet:

@@ -345,9 +345,18 @@ def _invariance(found: ExploreResult) -> str:
     heads = {"cases": "batches", "differ": "outputs that differ", "first": "first mismatch"}
     lines = {
         "verdict": words.invariance_text(verdict),
+        "looked at": _columns_looked_at(found),
         "left out": "of T5, other block counts and schedules: they have controls above",
     }
     return markup.facts(lines) + markup.table(rows, caption, heads) + markup.evidence(verdict)
+
+
+def _columns_looked_at(found: ExploreResult) -> str:
+    """How many of the vocabulary's ids the check was of, where it was not of all."""
+    checked = found.invariance.shape[-1] if found.invariance is not None else 0
+    if found.state.op == LOGP or checked == found.state.vocab:
+        return ""
+    return f"the first {checked:,} of {found.state.vocab:,} vocabulary ids, to be quick"
 
 
 def _invariance_pictures(found: ExploreResult) -> list[Picture]:
@@ -460,7 +469,7 @@ def _counters(found: ExploreResult) -> str:
         outputs *= size
     rows = [
         {"what": text, "launch": f"{report.counters[k]:,}",
-         "each": f"{report.counters[k] / outputs:,.4g}"}
+         "each": _each(report.counters[k] / outputs)}
         for k, text in names.items()
         if k in report.counters
     ]  # fmt: skip
@@ -478,6 +487,11 @@ def _counters(found: ExploreResult) -> str:
     made = markup.facts(lines) + markup.table(rows, "Counters of the twin", heads)
     return made + markup.table(_by_line(report.lines), "By source line, the busiest first",
                                {"line": "line", **names})  # fmt: skip
+
+
+def _each(number: float) -> str:
+    """A count for one output: whole where it is large, four digits where it is small."""
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.4g}"
 
 
 def _by_line(lines: list[dict[str, Any]]) -> list[dict[str, str]]:
