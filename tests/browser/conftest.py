@@ -155,8 +155,10 @@ def lab_page(jupyter, page):
 @pytest.fixture
 def page(chromium, artefacts):
     """A page of a fresh Chromium; what it complains of is kept in `page.complaints`."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
+    from scratch import SLOW
 
+    expect.set_options(timeout=SLOW)  # 5 s by default: a loaded machine takes longer
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
