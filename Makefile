@@ -39,7 +39,7 @@ test: $(STAMP) ## run every test this machine can run, and say what it could not
 docs: $(STAMP) ## write site/: the documents, the reference, and the notebooks of the last `make report`
 	WORKBENCH_REPORT="$(OUT)" NO_MKDOCS_2_WARNING=1 "$(BIN)/mkdocs" build --site-dir site
 
-lab: $(STAMP) ## open the notebooks in JupyterLab
+lab: $(STAMP) ## open the notebooks in JupyterLab (with options: .venv/bin/workbench lab --port N --no-browser)
 	"$(BIN)/workbench" lab
 
 bench: $(STAMP) ## measure the figures of docs/benchmarks.md: ONLY=linear,startup a part, QUICK=1 toy sizes

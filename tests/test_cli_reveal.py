@@ -184,4 +184,4 @@ def test_an_order_that_explains_no_ordinary_sum(run):
 )
 def test_wrong_usage(run, args, words):
     code, _, err = run(*args)
-    assert code == 2 and words in err
+    assert code == 2 and words in " ".join(err.split())

@@ -7,6 +7,7 @@ import ast
 import contextlib
 import importlib
 import re
+import subprocess
 import textwrap
 from pathlib import Path
 from types import ModuleType
@@ -38,7 +39,10 @@ def test_the_example_runs_and_shows_what_it_says(capsys: pytest.CaptureFixture[s
     assert judged.passed
 
 
-@pytest.mark.parametrize("line", [x for x in _block("bash", "workbench doctor").split("\n") if x])
+COMMANDS = re.findall(r"^workbench .*$", _block("bash", "workbench doctor"), re.M)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
 def test_each_command_exists_with_its_options(line: str) -> None:
     words = line.split("#")[0].partition(" -- ")[0].split()
     assert words[0] == "workbench"
@@ -51,18 +55,19 @@ def test_each_command_exists_with_its_options(line: str) -> None:
     assert CliRunner().invoke(cli, [*words[1:2], "--help"]).exit_code == 0
 
 
-def test_the_program_that_is_run_is_there_and_runs(tmp_path: Path) -> None:
-    line = next(x for x in _block("bash", "workbench doctor").split("\n") if " run " in x)
-    command, _, args = line.split("#")[0].partition(" -- ")
-    words, (n, a) = command.split(), args.split()
-    x, y = (np.linspace(-1, k, int(n), dtype=np.float32) for k in (1, 2))
-    x.tofile(tmp_path / "x.bin")
-    y.tofile(tmp_path / "y.bin")
-    program = str(ROOT / words[2])
-    given = ["run", program, *words[3:], "--cwd", str(tmp_path), "--", n, a]
-    assert main(given) == 0
-    z = np.fromfile(tmp_path / "z.bin", np.float32)
-    assert z.tobytes() == np.maximum(np.float32(a) * x + y, np.float32(0)).tobytes()
+def test_the_program_runs_as_written(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, line = re.search(r"^(head .*)\n(workbench run .*)$", README, re.M).groups()
+    monkeypatch.chdir(ROOT)
+    here = [text.split("#")[0].replace("/tmp", str(tmp_path)) for text in (made, line)]
+    subprocess.run(here[0], shell=True, check=True)
+    assert main(here[1].split()[1:]) == 0
+    assert capfd.readouterr().err.startswith("workbench: 0 faults; checked mem, init, race, sync")
+    rows, columns = map(int, here[1].split()[-2:])
+    found = np.fromfile(tmp_path / "y.bin", np.float32)
+    # The softmax of equal numbers.
+    assert found.tobytes() == np.full(rows * columns, 1 / columns, np.float32).tobytes()
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

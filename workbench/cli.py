@@ -30,12 +30,18 @@ from .commands.arguments import (
     MISSING,
     OK,
     USAGE,
+    NumberRange,
     Outcome,
+    WholeRange,
+    as_options,
     check_constants,
+    fit,
     json_option,
     literal,
+    output_file,
     parse_pairs,
     progress,
+    whole,
 )
 from .commands.check import check
 from .commands.classes import classes
@@ -60,9 +66,9 @@ def main(argv: list[str] | None = None) -> int:
         if as_json and isinstance(outcome, Outcome):
             print(json_text(outcome.data), flush=True)
         elif isinstance(outcome, Outcome) and error:
-            print(f"workbench: {outcome.text}", file=sys.stderr, flush=True)
+            print(outcome.text, file=sys.stderr, flush=True)
         elif isinstance(outcome, Outcome):
-            print(outcome.text, flush=True)
+            print(outcome.text if outcome.as_is else fit(outcome.text), flush=True)
     except BrokenPipeError:  # `workbench … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as full:  # `workbench … > /dev/full`
@@ -85,9 +91,9 @@ def _run(args: list[str]) -> tuple[Outcome | int | None, bool]:
     except click.ClickException as error:
         return _failure(error, USAGE, error.format_message()), True
     except (ConfigError, InputError) as error:
-        return _failure(error, USAGE), True
+        return _failure(error, USAGE, _with_options(error, args)), True
     except MissingError as error:
-        return _failure(error, MISSING), True
+        return _failure(error, MISSING, _with_options(error, args)), True
     except WorkbenchError as error:
         return _failure(error, FAILED), True
     except (KeyboardInterrupt, click.Abort):  # click turns the first into the second
@@ -101,6 +107,13 @@ def _run(args: list[str]) -> tuple[Outcome | int | None, bool]:
         return _failure(error, FAILED, f"{type(error).__name__}: {error}"), True
 
 
+def _with_options(error: WorkbenchError, args: list[str]) -> str:
+    """The error's text, with the command's options where it names arguments of Python."""
+    command = cli.commands.get(args[0]) if args else None
+    options = {name: p for p in (command.params if command else ()) for name in p.opts}
+    return as_options(str(error), options)
+
+
 def _failure(error: BaseException, code: int, text: str | None = None) -> Outcome:
     details = {
         name: getattr(error, name)
@@ -108,9 +121,11 @@ def _failure(error: BaseException, code: int, text: str | None = None) -> Outcom
         if isinstance(error, WorkbenchError) and getattr(error, name, None) is not None
     }
     message = (text or str(error) or type(error).__name__).strip()
-    return Outcome(
-        {"error": {"type": type(error).__name__, "message": message, **details}}, message, code
-    )
+    data = {"error": {"type": type(error).__name__, "message": message, **details}}
+    shown = f"workbench: {message}"
+    # Lines that are broken already quote a compiler or a source; `file:line: what` is one line.
+    as_is = "\n" in message or "file" in details
+    return Outcome(data, shown if as_is else fit(shown), code)
 
 
 @contextlib.contextmanager
@@ -149,7 +164,7 @@ def cli() -> None:
     """
 
 
-@cli.command()
+@cli.command(short_help="What works here, and how to get what is missing.")
 @json_option
 def doctor() -> Outcome:
     """Say what works on this machine and how to get what is missing."""
@@ -157,7 +172,7 @@ def doctor() -> Outcome:
     return Outcome(found.to_dict(), str(found), OK if found.ok else MISSING)
 
 
-@cli.command()
+@cli.command(short_help="Build one variant of a kernel, of ours or of your FILE.asc.")
 @click.argument("what", metavar="OP|FILE.asc")
 @click.option(
     "-D", "defines", multiple=True, metavar="K=V", help="Build-time constant; repeatable."
@@ -178,10 +193,8 @@ def build(what: str, defines: tuple[str, ...], backend: str, arch: str) -> Outco
     info = kernel.info
     how = "from the cache" if info.cached else "compiled"
     values = " ".join(f"{k}={v}" for k, v in info.defines.items())
-    text = (
-        f"{what} {values} on {info.backend} ({info.arch}): {how}, {info.seconds:.3f} s\n{info.path}"
-    )
-    return Outcome(info, text)
+    text = f"{what} {values} on {info.backend} ({info.arch}): {how}, {info.seconds:.3f} s"
+    return Outcome(info, f"{text}\n{whole(info.path)}")
 
 
 def build_kernel(what: str, constants: dict[str, str], backend: str, arch: str) -> Any:
@@ -195,7 +208,7 @@ def build_kernel(what: str, constants: dict[str, str], backend: str, arch: str) 
     return builder.build(what, config, backend=backend)
 
 
-@cli.command()
+@cli.command(short_help="Run a whole Ascend C program on the twin.")
 @click.argument("file", metavar="FILE.asc")
 @click.argument("args", nargs=-1, metavar="[-- ARGS]...")
 @click.option(
@@ -213,7 +226,7 @@ def build_kernel(what: str, constants: dict[str, str], backend: str, arch: str) 
 @click.option("--cwd", metavar="DIR", help="Working folder of the program.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     default=60,
     show_default=True,
     help="Seconds after which the program is ended.",
@@ -253,12 +266,17 @@ def run(
         counters=not no_counters,
         capture=as_json,
     )
-    if not as_json and str(found):  # stdout is the program's own
-        print(f"workbench: {found}", file=sys.stderr, flush=True)
-    return Outcome(found, "", found.status) if as_json else found.status
+    if as_json:
+        return Outcome(found, "", found.status)
+    # stdout is the program's own. `file:line: what` is one line, as compilers write it.
+    said = "\n".join(fit(x) if x.startswith(" " * 7) else x for x in str(found).split("\n"))
+    if said or found.checks:
+        said = f"workbench: {said}" if said else fit(f"workbench: {found.checked()}")
+        print(said, file=sys.stderr, flush=True)
+    return found.status
 
 
-@cli.command()
+@cli.command(short_help="Ask how the twin, or a device, sums, rounds and casts.")
 @click.option("--arch", default=DEFAULT_ARCH, show_default=True, help="Ascend architecture.")
 @click.option(
     "--device",
@@ -274,7 +292,9 @@ def run(
     metavar="NAME=VALUE",
     help="Twin only: an undocumented choice, for example masked_lanes=skip. May be repeated.",
 )
-@click.option("--out", metavar="FILE.md", help="Also write the answers as Markdown.")
+@click.option(
+    "--out", metavar="FILE.md", help="Also write the answers as Markdown; its folder must be there."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def probe(
     arch: str, device: str, switches: tuple[str, ...], out: str | None, as_json: bool
@@ -286,28 +306,30 @@ def probe(
     if bad:
         raise InputError(f"--switch {bad[0]}: want NAME=VALUE, for example masked_lanes=skip")
     chosen = dict(s.split("=", 1) for s in switches)
+    path = None if out is None else output_file(out, "--out")  # before anything is asked
     found = probes.probe(arch, backend=device, switches=chosen)
     text = [found.title()]
     for answer in found.halves():
         value = probes.shown(answer)
         mark = "" if answer.agrees else f"  (the twin expects {answer.expected_bits})"
         text.append(f"  {answer.name:11} {value:>15}  {answer.bits}  {answer.meaning}{mark}")
-    if out:
-        path = Path(out)
+    if path:
         try:
-            path.parent.mkdir(exist_ok=True)  # no further ones: that would be a misspelt path
             path.write_text(found.report())
         except OSError as e:
             raise InputError(f"--out {out}: cannot be written: {e.strerror}") from e
-        text.append(f"wrote {path}")
+        text.append(f"wrote {whole(str(path))}")
     return Outcome(found, "\n".join(text), OK if found.passed else FAILED)
 
 
-@cli.command()
+@cli.command(short_help="Open the notebooks in JupyterLab.")
 @click.option(
-    "--dir", "folder", metavar="DIR", help="Where to work: the notebooks are copied there."
+    "--dir",
+    "folder",
+    metavar="DIR",
+    help="Where to work: the notebooks are copied there; made if it is not there.",
 )
-@click.option("--port", type=click.IntRange(1, 65535), help="Port to listen on.")
+@click.option("--port", type=WholeRange(1, 65535), help="Port to listen on.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 @click.option("--dry-run", is_flag=True, help="Prepare the folder and print the command only.")
 @json_option
@@ -320,14 +342,15 @@ def lab(folder: str | None, port: int | None, no_browser: bool, dry_run: bool) -
     from .lab import run_lab
 
     found = run_lab(folder, port=port, browser=not no_browser, dry_run=dry_run)
-    return Outcome(found, str(found), FAILED if found.exit_code else OK)
+    code = FAILED if found.exit_code else OK
+    return Outcome(found, str(found), code, as_is=True)  # a command to be copied
 
 
 for _command in (reveal, classes, check, invariance, tolerance, mutations, sweep, report):
     cli.add_command(_command)
 
 
-@cli.group(no_args_is_help=False)
+@cli.group(no_args_is_help=False, short_help="The build cache: info, clear.")
 def cache() -> None:
     """The build cache."""
 
@@ -337,7 +360,8 @@ def cache() -> None:
 def cache_info() -> Outcome:
     """How many builds are kept, how large they are, and where."""
     found = importlib.import_module("workbench.build.cache").info()
-    text = f"{found['entries']} entries, {found['bytes'] / 2**20:.1f} MiB\n{found['path']}"
+    size = f"{found['entries']} entries, {found['bytes'] / 2**20:.1f} MiB"
+    text = f"{size}\n{whole(found['path'])}"
     return Outcome(found, text)
 
 

@@ -173,7 +173,7 @@ def test_refusals_of_batches():
         ({"lengths": (40, 40, 40)}, "each of 4 sequences"),
         ({"lengths": (40, 40, 40, 8)}, "prompt=8"),
         ({"samplers": ("beam",)}, "beam.*token"),
-        ({"trainers": ()}, "none"),
+        ({"trainers": ()}, "no trainer is given; known ones are packed"),
         ({"config": wb.KernelConfig()}, "config is for"),
     ):
         with pytest.raises(InputError, match=match):

@@ -295,8 +295,8 @@ def test_refusals():
         ((hidden, weight[:, :5]), "same H"),
         ((hidden[:0], weight), "nothing would be compared"),
         ((hidden, weight[:0]), "nothing would be compared"),
-        ((hidden, weight, None, ("T8",)), "T8"),
-        ((hidden, weight, None, ()), "none"),
+        ((hidden, weight, None, ("T1", "T8")), "transform T8 is unknown"),
+        ((hidden, weight, None, ()), "no transform is given; known ones are T1, T2"),
     ):
         with pytest.raises(InputError, match=match):
             invariance(steady, *arguments)

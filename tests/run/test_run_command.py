@@ -67,7 +67,8 @@ def test_include_folders(run, tmp_path):
     run(text, "-I", tmp_path / "more", rc=11)
 
 
-def test_cwd(run, tmp_path):
+def test_cwd(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
     text = """
     #include <fstream>
@@ -177,6 +178,21 @@ def test_counters_can_be_left_out(run):
 )
 def test_checks_are_named_and_a_clean_program_passes_them(run, text, names):
     assert run(LAUNCH, "--check", text, rc=0)["checks"] == names
+
+
+def test_a_check_that_found_nothing_says_what_was_checked_and_counted(call, write):
+    checked = "workbench: 0 faults; checked mem, race in 2 launches"
+    counted = "counted 0 vector instructions, 2,048 bytes from GM to UB, 2,048 back"
+    path = write(LAUNCH)
+    code, out, err = call(path, "--check", "mem,race")
+    assert (code, out) == (0, "") and " ".join(err.split()) == f"{checked}; {counted}"
+    assert max(map(len, err.splitlines())) <= 100
+    assert call(path, "--check", "mem,race", "--no-counters")[2] == f"{checked}\n"
+    assert call(path)[2] == ""  # nothing was asked for
+    # The control: of a program with a fault the fault is told.
+    path = write(LAUNCH.replace("&x, sizeof host", "&x, sizeof host / 2"))
+    code, _, err = call(path, "--check", "mem", "--no-counters")
+    assert code == 1 and "mem fault" in err and "0 faults" not in err
 
 
 def test_two_runs_compile_once(call, write):

@@ -218,7 +218,7 @@ def _toolchain(backend: str, why: str = "") -> Toolchain:
             raise
         raise MissingError(
             f"{e}. Nor can the extension built ahead of time take its place: {why}. It is built by "
-            f"{extension.HOW}, where bisheng is (docs/on-an-npu.md)"
+            f"`{extension.HOW}`, where bisheng is (docs/on-an-npu.md)"
         ) from None
 
 

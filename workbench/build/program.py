@@ -96,6 +96,21 @@ class ProgramRun(Result):
             lines.append(f"ended by signal {self.signal} ({_signal_name(self.signal)})")
         return "\n".join(lines)
 
+    def checked(self) -> str:
+        """Of a run without faults: what was watched, and what was counted."""
+        if "launches" not in self.counters:
+            return "no fault was reported, but the program ended before its checks could report"
+        launches = self.counters["launches"]
+        text = f"{len(self.faults)} faults; checked {', '.join(self.checks)} in {launches} "
+        text += "launch" if launches == 1 else "launches"
+        if not self.counters.get("lines"):
+            return text
+        return text + (
+            f"; counted {self.counters['vector_instructions']:,} vector instructions, "
+            f"{self.counters['gm_to_ub_bytes']:,} bytes from GM to UB, "
+            f"{self.counters['ub_to_gm_bytes']:,} back"
+        )
+
 
 def _shown(fault: dict[str, Any]) -> list[str]:
     place = f"{fault['file']}:{fault['line']}: " if fault.get("line") else ""

@@ -4,36 +4,202 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
+from click.types import FloatParamType, IntParamType
 
 from workbench._result import Result
 from workbench.errors import InputError
 
 OK, FAILED, USAGE, MISSING, INTERRUPTED = 0, 1, 2, 3, 130
 BACKENDS = click.Choice(["auto", "twin", "npu"])
-SIZE = click.IntRange(min=1)
-SEED = click.IntRange(-(2**63), 2**63 - 1)
+WIDTH = 100  # of a printed line
 DTYPES = ("fp32", "bf16", "fp16")  # of workbench.ops.inputs, which imports torch
+
+
+# ---- numbers ------------------------------------------------------------------------------------
+
+
+class _InWords(click.ParamType):
+    """Of a number: an error says what was given and, in words, what is wanted. NaN is none."""
+
+    kind = "a number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            number = super().convert(value, param, ctx)
+        except (click.BadParameter, OverflowError):
+            number = math.nan
+        if math.isnan(number):
+            self.fail(f"{str(value)!r}; want {self.wanted()}", param, ctx)
+        return number
+
+    def wanted(self) -> str:
+        return self.kind
+
+
+def _range(kind: str, of: Any) -> str:
+    """One of click's ranges in words: `min` alone, or both ends, both of them open or neither."""
+    if of.max is None:
+        return f"{kind} over {of.min}" if of.min_open else f"{kind}, {of.min} or more"
+    words = "between {} and {}" if of.min_open else "from {} to {}"
+    return f"{kind} {words.format(of.min, of.max)}"
+
+
+class Whole(_InWords, IntParamType):
+    """A whole number; which ones, the library says."""
+
+    kind = "a whole number"
+
+
+class WholeRange(_InWords, click.IntRange):
+    """A whole number, `min` or more, or from `min` to `max`."""
+
+    name = "integer"
+
+    def wanted(self) -> str:
+        return _range("a whole number", self)
+
+
+class Number(_InWords, FloatParamType):
+    """A number; which ones, the library says."""
+
+
+class NumberRange(_InWords, click.FloatRange):
+    """A number, `min` or more, or over it where `min_open`; or between `min` and `max`."""
+
+    name = "float"
+
+    def wanted(self) -> str:
+        return _range("a number", self)
+
+
+class Seed(Whole):
+    """A whole number of 64 bits. No range stands in the help: it would have 41 characters."""
+
+    kind = "a whole number from -2^63 to 2^63 - 1"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not -(2**63) <= number < 2**63:
+            self.fail(f"{str(value)!r}; want {self.wanted()}", param, ctx)
+        return number
+
+
+WHOLE, NUMBER, SEED = Whole(), Number(), Seed()
+SIZE, INDEX = WholeRange(min=1), WholeRange(min=0)
+
+
+# ---- what is printed ----------------------------------------------------------------------------
 
 
 @dataclass
 class Outcome:
-    """What a command found: for programs, for people, and as an exit code."""
+    """What a command found: for programs, for people, and as an exit code.
+
+    Attributes:
+        as_is: The text is printed without breaking its long lines.
+    """
 
     data: dict[str, Any] | Result
     text: str
     code: int = OK
+    as_is: bool = False
 
 
 def progress(text: str) -> None:
     """A line on stderr, where a person is watching."""
     if sys.stderr.isatty():
-        print(text, file=sys.stderr, flush=True)
+        print(fit(text), file=sys.stderr, flush=True)
+
+
+# What a person copies stays in one piece: names in backticks, commands, and `whole`.
+_PIECE = re.compile(r"`[^`\n]+`|\b(?:pip|apt-get) install [^\s,;)]+")
+_JOINT = "\0"
+
+
+def whole(text: str) -> str:
+    """`text`, a path or a command to be copied, so that `fit` does not break it at a space."""
+    return text.replace(" ", _JOINT)
+
+
+def fit(text: str, width: int = WIDTH) -> str:
+    """`text` with the lines that are longer than `width` broken at spaces.
+
+    What follows hangs below the last column of the line, where it has columns (two spaces between
+    them), else below its first word. A path, a name in backticks or a command stays in one piece,
+    however long.
+
+    >>> print(fit("  T1  passed  a sentence of several words", 26))
+      T1  passed  a sentence
+                  of several
+                  words
+    >>> print(fit("workbench: /a/path/longer/than/that is no folder", 24))
+    workbench:
+        /a/path/longer/than/that
+        is no folder
+    """
+    lines = [_fitted(line, width) for line in text.split("\n")]
+    return "\n".join(lines).replace(_JOINT, " ")
+
+
+def _fitted(line: str, width: int) -> str:
+    if len(line) <= width:
+        return line
+    columns = list(re.finditer(r"(?<=\S) {2,}(?=\S)", line[: 6 * width // 10]))
+    indent = len(line) - len(line.lstrip())
+    return textwrap.fill(
+        _PIECE.sub(lambda piece: whole(piece[0]), line),
+        width,
+        subsequent_indent=" " * (columns[-1].end() if columns else indent + 4),
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+        expand_tabs=False,
+    )
+
+
+def as_options(message: str, options: dict[str, click.Parameter]) -> str:
+    """`message` with `--arch …` for `arch=…` and `--backend twin` for `backend='twin'`, where the
+    command has such options: an error of the library names arguments of Python.
+
+    Only names that are no constants of a kernel: `rows=2` may be one.
+
+    >>> as_options("pass one as arch=…; token_value=9", {"--arch": None})
+    'pass one as --arch …; token_value=9'
+    """
+
+    def option(found: re.Match[str]) -> str:
+        name, value = f"--{found[1].replace('_', '-')}", found[3]
+        if name == "--backend" and name not in options and "--device" in options:
+            known = getattr(options["--device"].type, "choices", ())
+            name, value = "--device", value if value in known else "cpu"  # of `workbench check`
+        return f"{name} {value}" if name in options else found[0]
+
+    return re.sub(
+        r"\b(arch|backend|token_value|constant_value)=('?)([\w+-]+(?:\.\w+)?|…)\2", option, message
+    )
+
+
+# ---- arguments ----------------------------------------------------------------------------------
+
+
+def output_file(path: str, option: str) -> Path:
+    """A file to be written, refused where its folder is not there: that is a misspelt path more
+    often than a wish for a new folder."""
+    found = Path(path).expanduser()
+    if found.is_dir():
+        raise InputError(f"{option} {path} is a folder; give a file in it")
+    if not found.parent.is_dir():
+        raise InputError(f"{option} {path}: there is no folder {found.parent}; make it first")
+    return found
 
 
 def parse_ints(text: str) -> list[int]:
@@ -47,7 +213,7 @@ def parse_ints(text: str) -> list[int]:
     values: list[int] = []
     for part in text.split(","):
         try:
-            values += _range(part.strip()) if ":" in part else [int(part)]
+            values += _values_of(part.strip()) if ":" in part else [int(part)]
         except ValueError as error:
             raise InputError(
                 f"{part!r} is not a list of whole numbers: {error}. "
@@ -56,7 +222,7 @@ def parse_ints(text: str) -> list[int]:
     return values
 
 
-def _range(text: str) -> list[int]:
+def _values_of(text: str) -> list[int]:
     bounds = text.split(":")
     if len(bounds) != 3 or bounds[2][:1] not in ("x", "+"):
         raise ValueError("a range has three parts, the last one xK or +K")

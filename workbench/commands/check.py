@@ -11,9 +11,12 @@ from workbench.build.config import DEFAULT_ARCH, KernelConfig
 from workbench.commands.arguments import (
     DTYPES,
     FAILED,
+    INDEX,
+    NUMBER,
     OK,
     SEED,
     SIZE,
+    WHOLE,
     Outcome,
     json_option,
     literal,
@@ -23,7 +26,7 @@ from workbench.errors import InputError
 from workbench.ops import registry
 
 
-@click.command()
+@click.command(short_help="Check an operator, or yours, against the reference.")
 @click.option("--op", type=click.Choice(registry.ops()), default="lm_head", show_default=True)
 @click.option(
     "--candidate",
@@ -57,14 +60,14 @@ from workbench.ops import registry
 )
 @click.option(
     "--constant-value",
-    type=float,
+    type=NUMBER,
     default=0.25,
     show_default=True,
     help="Of --input-mode constant.",
 )
 @click.option(
     "--token-value",
-    type=click.IntRange(min=0),
+    type=INDEX,
     default=0,
     show_default=True,
     help="Every target, with --input-mode constant.",
@@ -79,8 +82,8 @@ from workbench.ops import registry
     show_default=True,
     help="The upstream gradient; ones cannot see rows that are mixed up.",
 )
-@click.option("--tile", type=int, help="TILE_LENGTH of the Ascend kernel.")
-@click.option("--max-blocks", type=int, help="MAX_BLOCKS of the Ascend kernel.")
+@click.option("--tile", type=WHOLE, help="TILE_LENGTH of the Ascend kernel.")
+@click.option("--max-blocks", type=WHOLE, help="MAX_BLOCKS of the Ascend kernel.")
 @click.option("--schedule", help="SCHEDULE of the LM head, for example weight_stationary.")
 @click.option("--arch", help=f"Ascend architecture.  [default: {DEFAULT_ARCH}]")
 @json_option
@@ -98,9 +101,9 @@ def check(
 ) -> Outcome:
     """Check a candidate of an operator against its reference under the numerics contract.
 
-    Prints a line for each output and, with --check-grad, each gradient. The biased form of an
-    operator is a case of its own. linear_logp rests on raw bits and a derived bound, since fp32
-    cannot keep its cell; the cell's verdict is printed as it is.
+    Prints the verdict and the figures of each output and, with --check-grad, each gradient. The
+    biased form of an operator is a case of its own. linear_logp rests on raw bits and a derived
+    bound, since fp32 cannot keep its cell; the cell's verdict is printed as it is.
 
     Example: workbench check --op lm_head --dtype bf16 --check-grad
     """

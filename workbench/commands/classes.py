@@ -27,7 +27,7 @@ from workbench.errors import InputError, WorkbenchError
 OPS = ("lm_head", "batch_invariant_logp", "det_gemm")
 
 
-@click.command()
+@click.command(short_help="Which configurations share every bit?")
 @click.option("--op", type=click.Choice(OPS), default="lm_head", show_default=True)
 @click.option("--n", type=SIZE, default=4096, show_default=True, help="Terms: H, V or K.")
 @click.option("--tile", metavar="LIST", help="Tile lengths, as 64,256 or 64:4096:x2.")

@@ -18,6 +18,7 @@ from workbench.commands.arguments import (
     OK,
     SEED,
     SIZE,
+    WHOLE,
     Outcome,
     json_option,
     parse_constants,
@@ -28,15 +29,15 @@ from workbench.errors import InputError
 from workbench.ops import registry
 
 
-@click.command()
+@click.command(short_help="Does a row keep its bits in every batch?")
 @click.option("--op", type=click.Choice(registry.ops()), default="lm_head", show_default=True)
 @click.option(
     "--gradient", is_flag=True, help="Judge the gradient of the rows: hidden, logits or a."
 )
 @click.option(
-    "--tile", type=int, help="TILE_LENGTH of the kernel; the kernel's default if left out."
+    "--tile", type=WHOLE, help="TILE_LENGTH of the kernel; the kernel's default if left out."
 )
-@click.option("--max-blocks", type=int, help="MAX_BLOCKS of the kernel.")
+@click.option("--max-blocks", type=WHOLE, help="MAX_BLOCKS of the kernel.")
 @click.option(
     "-D", "defines", multiple=True, metavar="K=V", help="Another constant of it; repeatable."
 )
@@ -204,10 +205,11 @@ def _table(found: Any) -> str:
     from workbench.numerics.invariance import place
 
     lines = [found.title()]
-    for t in found.transforms:
+    counts = [f"{t.mismatches} of {t.elements} differ" for t in found.transforms]
+    for t, count in zip(found.transforms, counts, strict=True):
         verdict = "passed" if t.passed else "FAILED"
-        count = f"{t.mismatches} of {t.elements} differ"
-        lines.append(f"  {t.name}  {verdict}  {t.cases:3} cases  {count:24}  {t.relation}")
+        count = count.ljust(max(map(len, counts)))
+        lines.append(f"  {t.name}  {verdict}  {t.cases:3} cases  {count}  {t.relation}")
         if at := t.first_mismatch:
             lines.append(
                 f"      first: {place(at)}, {at['case']}: "

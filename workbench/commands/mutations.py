@@ -20,7 +20,7 @@ from workbench.commands.inputs import sample_rows
 from workbench.errors import InputError
 
 
-@click.command()
+@click.command(short_help="Which accuracy standard sees which mistake?")
 @click.option(
     "--dtype", default=",".join(DTYPES), show_default=True, metavar="D,…", help="Of the inputs."
 )
@@ -99,7 +99,7 @@ def mutations(
         **given,
     )
     text = found.markdown() if markdown else str(found)
-    return Outcome(found, text, OK if found.passed else FAILED)
+    return Outcome(found, text, OK if found.passed else FAILED, as_is=markdown)
 
 
 def _list(text: str) -> list[str]:

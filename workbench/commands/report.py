@@ -13,6 +13,7 @@ import click
 from workbench.commands.arguments import (
     FAILED,
     OK,
+    SIZE,
     Outcome,
     json_option,
     literal,
@@ -21,9 +22,13 @@ from workbench.commands.arguments import (
 )
 
 
-@click.command()
+@click.command(short_help="Execute the notebooks headless; write a report.")
 @click.option(
-    "--out", default="report", show_default=True, metavar="DIR", help="Folder of the report."
+    "--out",
+    default="report",
+    show_default=True,
+    metavar="DIR",
+    help="Folder of the report; made if it is not there.",
 )
 @click.option(
     "--notebook", "notebooks", multiple=True, metavar="NAME|FILE", help="Only this one; repeatable."
@@ -43,21 +48,21 @@ from workbench.commands.arguments import (
 )
 @click.option(
     "--timeout",
-    type=click.IntRange(min=1),
+    type=SIZE,
     default=600,
     show_default=True,
     help="Seconds a cell may take.",
 )
 @click.option(
     "--notebook-timeout",
-    type=click.IntRange(min=1),
+    type=SIZE,
     default=1800,
     show_default=True,
     help="Seconds a notebook may take in all.",
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(min=1),
+    type=SIZE,
     help="Notebooks run at once.  [default: 2 with the cores and 6 GiB of memory free, else 1]",
 )
 @click.argument("values", nargs=-1, metavar="")

@@ -14,6 +14,7 @@ from workbench.build.config import DEFAULT_ARCH, KernelConfig
 from workbench.commands.arguments import (
     BACKENDS,
     FAILED,
+    INDEX,
     OK,
     SEED,
     SIZE,
@@ -30,9 +31,9 @@ _OUTLINE = 600  # characters of the outline; a tree of 4096 terms may have thous
 _NESTED = 900
 
 
-@click.command()
+@click.command(short_help="In which order does a kernel or a library sum?")
 @click.argument("target", metavar="TARGET")
-@click.option("--n", type=click.IntRange(min=0), required=True, help="Number of terms.")
+@click.option("--n", type=INDEX, required=True, help="Number of terms.")
 @click.option(
     "-D", "defines", multiple=True, metavar="K=V", help="Constant of a kernel; repeatable."
 )
@@ -46,9 +47,9 @@ _NESTED = 900
     help="Of the terms. Kernels show their fp32 sums.",
 )
 @click.option("--rows", type=SIZE, help="Rows of the call, where the shape matters.")
-@click.option("--row", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--row", type=INDEX, default=0, show_default=True)
 @click.option("--columns", type=SIZE, help="Columns of the call, likewise.")
-@click.option("--column", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--column", type=INDEX, default=0, show_default=True)
 @click.option(
     "--array",
     type=click.Choice(["auto", "torch", "numpy"]),

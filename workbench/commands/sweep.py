@@ -11,6 +11,7 @@ from workbench.commands.arguments import (
     BACKENDS,
     DTYPES,
     FAILED,
+    INDEX,
     OK,
     SEED,
     SIZE,
@@ -31,7 +32,7 @@ SAMPLES = ("smollm2", "normal", "uniform", "outlier_channels", "heavy_tail", "co
            "cancellation")  # fmt: skip
 
 
-@click.command()
+@click.command(short_help="Measure and record many configurations.")
 @click.option("--op", type=click.Choice(OPS), default="lm_head", show_default=True)
 @click.option("--tile", metavar="LIST", help="Tile lengths, as 64,256 or 64:4096:x2.")
 @click.option("--max-blocks", metavar="LIST", help="MAX_BLOCKS, as 1,40,128.")
@@ -48,12 +49,12 @@ SAMPLES = ("smollm2", "normal", "uniform", "outlier_channels", "heavy_tail", "co
     "--store",
     required=True,
     type=click.Path(dir_okay=False),
-    help="The record, a SQLite file; it is made if it is not there.",
+    help="The record, a SQLite file, made if it is not there; its folder must be there.",
 )
 @click.option("--resume", is_flag=True, help="Do not measure again what the record has.")
 @click.option(
     "--workers",
-    type=click.IntRange(min=0),
+    type=INDEX,
     help="Processes of this machine; 0: everything in this one.  [default: half the cores]",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler, as tcp://host:8786.")
@@ -69,7 +70,7 @@ SAMPLES = ("smollm2", "normal", "uniform", "outlier_channels", "heavy_tail", "co
 @click.option("--seed", type=SEED, help="Of a synthetic sample.  [default: 0]")
 @click.option(
     "--timing",
-    type=click.IntRange(min=0),
+    type=INDEX,
     default=5,
     show_default=True,
     help="Rounds of the wall time; 0: none.",

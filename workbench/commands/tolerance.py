@@ -14,6 +14,8 @@ from workbench.commands.arguments import (
     OK,
     SEED,
     SIZE,
+    WHOLE,
+    NumberRange,
     Outcome,
     json_option,
     progress,
@@ -22,14 +24,14 @@ from workbench.commands.inputs import sample_rows
 from workbench.errors import InputError
 from workbench.ops import registry
 
-NUMBER = click.FloatRange(min=0)
+FROM_ZERO = NumberRange(min=0)
 
 
-@click.command()
+@click.command(short_help="A tolerance beside what the order of summation allows.")
 @click.option("--op", type=click.Choice(registry.ops()), default="lm_head", show_default=True)
 @click.option("--dtype", type=click.Choice(DTYPES), default="fp32", show_default=True)
 @click.option(
-    "--tile", type=int, help="TILE_LENGTH of the kernel; the kernel's default if left out."
+    "--tile", type=WHOLE, help="TILE_LENGTH of the kernel; the kernel's default if left out."
 )
 @click.option("--arch", default=DEFAULT_ARCH, show_default=True, help="Ascend architecture.")
 @click.option("--backend", type=BACKENDS, default="auto", show_default=True)
@@ -41,8 +43,8 @@ NUMBER = click.FloatRange(min=0)
 @click.option(
     "--hidden", type=SIZE, help="H (K of det_gemm) of the synthetic sample.  [default: 4096]"
 )
-@click.option("--atol", type=NUMBER, help="Of the pair to judge; the contract's if left out.")
-@click.option("--rtol", type=NUMBER, help="Likewise.")
+@click.option("--atol", type=FROM_ZERO, help="Of the pair to judge; the contract's if left out.")
+@click.option("--rtol", type=FROM_ZERO, help="Likewise.")
 @click.option(
     "--bound",
     type=click.Choice(["worst_case", "running", "probabilistic"]),
@@ -50,7 +52,7 @@ NUMBER = click.FloatRange(min=0)
 )
 @click.option(
     "--delta",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=NumberRange(0, 1, min_open=True, max_open=True),
     default=1e-3,
     show_default=True,
     help="Probability with which the probabilistic bound may fail.",

@@ -264,10 +264,11 @@ def _check(
             f"hidden {list(hidden.shape)}, weight {list(weight.shape)}, target "
             f"{list(target.shape)}; wanted [S, T, H], [V, H] and [S, T]"
         )
-    for what, given, known in (("samplers", samplers, SAMPLERS), ("trainers", trainers, TRAINERS)):
+    for what, given, known in (("sampler", samplers, SAMPLERS), ("trainer", trainers, TRAINERS)):
         unknown = [name for name in given if name not in known]
         if unknown or not given:
-            raise InputError(f"{what}={given!r}: {unknown or 'none'} given; known: {known}")
+            wrong = f"{what} {', '.join(unknown)} is unknown" if unknown else f"no {what} is given"
+            raise InputError(f"{wrong}; known ones are {', '.join(known)}")
     sequences, longest = target.shape
     chosen = [longest] * sequences if lengths is None else [int(n) for n in lengths]
     if len(chosen) != sequences or any(not prompt < n <= longest for n in chosen):

@@ -310,7 +310,8 @@ def _check(
 ) -> None:
     unknown = [name for name in names if name not in RELATIONS]
     if unknown or not names:
-        raise InputError(f"transforms={names!r}: {unknown or 'none'} given; known: {TRANSFORMS}")
+        given = f"transform {', '.join(unknown)} is unknown" if unknown else "no transform is given"
+        raise InputError(f"{given}; known ones are {', '.join(TRANSFORMS)}")
     if judgement not in JUDGEMENTS:
         raise InputError(f"judgement={judgement!r}; known: {', '.join(JUDGEMENTS)}")
     fits = weight is None or (weight.ndim == 2 and hidden.shape[-1:] == weight.shape[-1:])
