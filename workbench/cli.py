@@ -35,12 +35,12 @@ from .commands.arguments import (
     WholeRange,
     as_options,
     check_constants,
-    fit,
     json_option,
     literal,
     output_file,
     parse_pairs,
     progress,
+    shown,
     whole,
 )
 from .commands.check import check
@@ -65,10 +65,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if as_json and isinstance(outcome, Outcome):
             print(json_text(outcome.data), flush=True)
-        elif isinstance(outcome, Outcome) and error:
-            print(outcome.text, file=sys.stderr, flush=True)
         elif isinstance(outcome, Outcome):
-            print(outcome.text if outcome.as_is else fit(outcome.text), flush=True)
+            stream = sys.stderr if error else sys.stdout
+            text = outcome.text if outcome.as_is else shown(outcome.text, stream)
+            print(text, file=stream, flush=True)
     except BrokenPipeError:  # `workbench … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as full:  # `workbench … > /dev/full`
@@ -122,10 +122,9 @@ def _failure(error: BaseException, code: int, text: str | None = None) -> Outcom
     }
     message = (text or str(error) or type(error).__name__).strip()
     data = {"error": {"type": type(error).__name__, "message": message, **details}}
-    shown = f"workbench: {message}"
     # Lines that are broken already quote a compiler or a source; `file:line: what` is one line.
     as_is = "\n" in message or "file" in details
-    return Outcome(data, shown if as_is else fit(shown), code)
+    return Outcome(data, f"workbench: {message}", code, as_is)
 
 
 @contextlib.contextmanager
@@ -269,9 +268,10 @@ def run(
     if as_json:
         return Outcome(found, "", found.status)
     # stdout is the program's own. `file:line: what` is one line, as compilers write it.
-    said = "\n".join(fit(x) if x.startswith(" " * 7) else x for x in str(found).split("\n"))
+    lines = str(found).split("\n")
+    said = "\n".join(shown(x, sys.stderr) if x.startswith(" " * 7) else x for x in lines)
     if said or found.checks:
-        said = f"workbench: {said}" if said else fit(f"workbench: {found.checked()}")
+        said = f"workbench: {said}" if said else shown(f"workbench: {found.checked()}", sys.stderr)
         print(said, file=sys.stderr, flush=True)
     return found.status
 

@@ -185,8 +185,7 @@ def test_a_check_that_found_nothing_says_what_was_checked_and_counted(call, writ
     counted = "counted 0 vector instructions, 2,048 bytes from GM to UB, 2,048 back"
     path = write(LAUNCH)
     code, out, err = call(path, "--check", "mem,race")
-    assert (code, out) == (0, "") and " ".join(err.split()) == f"{checked}; {counted}"
-    assert max(map(len, err.splitlines())) <= 100
+    assert (code, out, err) == (0, "", f"{checked}; {counted}\n")
     assert call(path, "--check", "mem,race", "--no-counters")[2] == f"{checked}\n"
     assert call(path)[2] == ""  # nothing was asked for
     # The control: of a program with a fault the fault is told.

@@ -105,7 +105,7 @@ class Outcome:
     """What a command found: for programs, for people, and as an exit code.
 
     Attributes:
-        as_is: The text is printed without breaking its long lines.
+        as_is: The text's long lines are not broken, on a terminal either.
     """
 
     data: dict[str, Any] | Result
@@ -116,7 +116,7 @@ class Outcome:
 
 def progress(text: str) -> None:
     """A line on stderr, where a person is watching."""
-    if sys.stderr.isatty():
+    if is_terminal(sys.stderr):
         print(fit(text), file=sys.stderr, flush=True)
 
 
@@ -128,6 +128,16 @@ _JOINT = "\0"
 def whole(text: str) -> str:
     """`text`, a path or a command to be copied, so that `fit` does not break it at a space."""
     return text.replace(" ", _JOINT)
+
+
+def shown(text: str, stream: Any) -> str:
+    """`text` as `stream` shows it: broken for a terminal, as it is for files and other programs."""
+    return fit(text) if is_terminal(stream) else text.replace(_JOINT, " ")
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a person reads what is written there."""
+    return bool(stream.isatty())
 
 
 def fit(text: str, width: int = WIDTH) -> str:

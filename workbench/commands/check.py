@@ -101,9 +101,10 @@ def check(
 ) -> Outcome:
     """Check a candidate of an operator against its reference under the numerics contract.
 
-    Prints the verdict and the figures of each output and, with --check-grad, each gradient. The
-    biased form of an operator is a case of its own. linear_logp rests on raw bits and a derived
-    bound, since fp32 cannot keep its cell; the cell's verdict is printed as it is.
+    Prints a line for each output and, with --check-grad, each gradient: one, however long, for
+    tools that read lines. The biased form of an operator is a case of its own. linear_logp rests on
+    raw bits and a derived bound, since fp32 cannot keep its cell; the cell's verdict is printed as
+    it is.
 
     Example: workbench check --op lm_head --dtype bf16 --check-grad
     """
@@ -131,4 +132,4 @@ def check(
     found = run_check(
         op, candidate, device=device, dtype=dtype, check_grad=check_grad, config=config, **options
     )
-    return Outcome(found, str(found), OK if found.passed else FAILED)
+    return Outcome(found, str(found), OK if found.passed else FAILED, as_is=True)

@@ -76,9 +76,7 @@ class OutputResult(Result):
     derived_ratio: float | None = None
     worst: dict[str, Any] | None = None
 
-    def lines(self) -> list[str]:
-        """The output in `name=value` words, the verdict in the first line."""
-
+    def line(self) -> str:
         def number(name: str) -> str:
             value = getattr(self, name)
             return f"{name}=-" if value is None else f"{name}={value:.3e}"
@@ -86,20 +84,22 @@ class OutputResult(Result):
         tolerance = "tol=-"
         if self.atol is not None:
             tolerance = f"tol=(atol={self.atol:.3e}, rtol={self.rtol:.3e})"
-        name = f" {self.name}" if self.name else ""
-        cause = f" cause={self.cause}" if self.cause else ""
-        found = [f"output={self.index}{name} passed={self.passed}{cause}"]
-        if self.gate != CONTRACT:
-            found.append(
-                f"gate={self.gate.replace(' ', '-')} gate_passed={self.gate_passed} "
-                f"{number('derived_ratio')} bits_equal={self.bits_equal}"
-            )
-        found += [
-            f"shape={tuple(self.shape)} dtype={self.dtype} {number('max_ulp_of_sum')}",
-            " ".join([*map(number, ("max_abs", "mean_abs", "max_rel")), tolerance]),
-            " ".join(map(number, ("tolerance_ratio", "tolerance_ratio_exact", "reference_ratio"))),
+        parts = [
+            f"output={self.index}",
+            *([self.name] if self.name else []),
+            f"shape={tuple(self.shape)} dtype={self.dtype}",
+            *map(number, ("max_abs", "mean_abs", "max_rel")),
+            f"{tolerance} passed={self.passed}",
+            *([f"cause={self.cause}"] if self.cause else []),
+            *map(number, ("tolerance_ratio", "tolerance_ratio_exact", "reference_ratio")),
+            number("max_ulp_of_sum"),
         ]
-        return [*found, f"({self.reason})"] if self.reason else found
+        if self.gate != CONTRACT:
+            parts.append(f"gate={self.gate.replace(' ', '-')} gate_passed={self.gate_passed}")
+            parts.append(f"{number('derived_ratio')} bits_equal={self.bits_equal}")
+        if self.reason:
+            parts.append(f"({self.reason})")
+        return " ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -159,9 +159,7 @@ class CheckResult(Result):
             f"pass_rate={self.pass_rate:.4f}",
         ]
         for case in self.cases:
-            for output in case.outputs:
-                first, *more = output.lines()
-                lines += [f"  case={case.name} {first}", *(f"    {line}" for line in more)]
+            lines += [f"  case={case.name} {output.line()}" for output in case.outputs]
         return "\n".join(lines)
 
 
