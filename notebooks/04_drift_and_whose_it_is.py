@@ -258,9 +258,7 @@ show(
 )
 
 # %%
-assert step("two code paths") > 3, (
-    f"a step of {step('two code paths'):.1f}: few of {vocab} ids?"
-)
+assert step("two code paths") > 3, f"a step of {step('two code paths'):.1f}: few of {vocab} ids?"
 assert 0.5 < step("kernel") < 2
 
 # %% [markdown]
