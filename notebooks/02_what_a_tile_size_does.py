@@ -42,6 +42,14 @@ from workbench.numerics import compare_bits, evidence, fixture_id
 from workbench.numerics.contract import contract
 from workbench.plots import evidence_text, show
 
+lacking = [name for name in ("dav-2201", "dav-3510") if name not in archs]
+lacking += [f"tile {tile}" for tile in (64, 1024, 4096) if tile not in tiles]
+if lacking:
+    raise wb.InputError(
+        f"archs={archs} and tiles={tiles} lack {', '.join(lacking)}, which the claims speak of; "
+        "leave those in and add others"
+    )
+
 
 def build(arch, tile, blocks=128):
     config = wb.KernelConfig(tile_length=tile, max_blocks=blocks, arch=arch)
@@ -50,7 +58,7 @@ def build(arch, tile, blocks=128):
 
 wanted = [(arch, tile, 128) for arch in archs for tile in tiles]
 wanted += [(archs[0], tile, blocks) for tile in tiles for blocks in grid_blocks]
-wanted += [(archs[0], tiles[2], blocks) for blocks in max_blocks]
+wanted += [(archs[0], 1024, blocks) for blocks in max_blocks]
 wanted = list(dict.fromkeys(wanted))
 start = time.perf_counter()
 with ThreadPoolExecutor(2) as pool:
@@ -197,8 +205,9 @@ show(
 )
 
 # %%
-assert error["dav-2201", 1024] < 0.7 * error["dav-2201", 4096]
-assert error["dav-3510", 4096] < error["dav-3510", 64]
+few = f"largest of only {rows} x {vocab} logits? {error}"
+assert error["dav-2201", 1024] < 0.7 * error["dav-2201", 4096], few
+assert error["dav-3510", 4096] < error["dav-3510", 64], few
 # (The project's contract is the one file of tolerances; notebook 06 is about them.)
 atol = contract().cell("forward_accuracy", "lm_head", "fp32").atol
 assert all(value < atol for value in error.values())
@@ -252,18 +261,18 @@ reference_bits = kernels[archs[0], 4096, 128](*synthetic)
 by_tile = {
     tile: compare_bits(reference_bits, kernels[archs[0], tile, 128](*synthetic)) for tile in tiles
 }
-default = kernels[archs[0], tiles[2], 128](*synthetic)
+default = kernels[archs[0], 1024, 128](*synthetic)
 by_blocks = {
-    blocks: compare_bits(default, kernels[archs[0], tiles[2], blocks](*synthetic))
+    blocks: compare_bits(default, kernels[archs[0], 1024, blocks](*synthetic))
     for blocks in max_blocks
 }
 used = [(archs[0], tile, 128) for tile in tiles]
-used += [(archs[0], tiles[2], blocks) for blocks in max_blocks]
+used += [(archs[0], 1024, blocks) for blocks in max_blocks]
 show(
     wb.plots.changed_outputs(
         by_blocks,
         by_tile,
-        (f"tile {tiles[2]}, against MAX_BLOCKS 128", "MAX_BLOCKS 128, against tile 4096"),
+        ("tile 1024, against MAX_BLOCKS 128", "MAX_BLOCKS 128, against tile 4096"),
         evidence_text(evidence(kernels[key], *synthetic) for key in used),
         "MAX_BLOCKS changes no bit of any output; the tile length changes most of them",
     ),
@@ -273,7 +282,8 @@ show(
 
 # %%
 assert all(found.equal for found in by_blocks.values())
-assert by_tile[64].equal and not by_tile[1024].equal
+assert not by_tile[1024].equal
+assert by_tile[64].equal, f"archs begins with {archs[0]}; tile 64 is as tile 4096 on dav-2201 alone"
 for tile in tiles:
     for blocks in grid_blocks:
         outputs = kernels[archs[0], tile, blocks](*synthetic)
@@ -282,14 +292,17 @@ for tile in tiles:
 # %% [markdown]
 # ## Try it
 #
-# The dashboard came from tile 4096 to tile 1024. Move the tile slider: the tree below
-# becomes another one, and the line "this change" says how many outputs took other bits. Move
-# MAX_BLOCKS: neither happens. "Pin this configuration" keeps one beside the next. Under "or any
+# The dashboard came from tile 4096 to tile 1024. Move the tile slider to another length: the tree
+# below becomes another one, and the line "this change" says how many outputs took other bits. Only
+# from 64 to 4096 or back does neither happen on dav-2201, as seen above. Move MAX_BLOCKS: neither
+# happens at any value. "Pin this configuration" keeps one beside the next. Under "or any
 # tile" type one that does not fit into the unified buffer, 99968 for one, to see what you are told.
 
 # %%
 view = wb.explore(data="qwen3", rows=rows, vocab=vocab, arch=archs[0], pane="order")
-assert compare_bits(view.result.outputs, reference_bits).equal  # the same kernel, the same inputs
+drawn = wb.samples.qwen3(rows=rows, vocab=vocab, dtype=torch.float32)  # with the dashboard's seed
+same = kernels[archs[0], 4096, 128](drawn.hidden, drawn.weight)
+assert compare_bits(view.result.outputs, same).equal  # the same kernel, the same inputs
 assert view.set(max_blocks=7).wait().result.change.equal, view
 result = view.set(max_blocks=128, tile_length=1024).wait().result
 assert not result.change.equal and result.revealed == trees[f"tile 1024, {archs[0]}"], view

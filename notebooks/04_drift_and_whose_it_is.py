@@ -35,6 +35,12 @@ import workbench as wb
 from workbench.numerics import evidence, raw_bits
 from workbench.plots import evidence_text, show
 
+by_tile = [wb.KernelConfig(tile_length=tile, arch=arch) for tile in tiles]
+if len({wb.declared_order("lm_head", one, n=576).hash for one in by_tile}) < 2:
+    raise wb.InputError(
+        f"tiles={tiles} all add a row of 576 in one order on {arch} and have the same errors. Give "
+        "tiles of more than one order, such as 64 and 256"
+    )
 config = wb.KernelConfig(tile_length=tile_length, arch=arch)
 kernel = wb.build("lm_head", config, backend="twin")
 
@@ -204,7 +210,7 @@ show(
 
 # %%
 spread = {dtype: max(values) - min(values) for dtype, values in largest.items()}
-assert 100 * spread["fp32"] > min(largest["fp32"])
+assert 100 * spread["fp32"] > min(largest["fp32"]), f"{tiles} have nearly one largest error"
 for dtype in ("bf16", "fp16"):
     assert 100 * spread[dtype] < min(largest[dtype])
     assert min(largest[dtype]) > 1000 * max(largest["fp32"])
@@ -248,11 +254,11 @@ show(
         f"{step('kernel'):.1f} times",
     ),
     "Largest error for each vocabulary id, of the kernel and of a version with two code paths: its "
-    f"errors from id {cut} on are {step('two code paths'):.1f} times as large.",
+    f"errors from id {cut:,} on are {step('two code paths'):.1f} times as large.",
 )
 
 # %%
-assert step("two code paths") > 3
+assert step("two code paths") > 3, f"a step of {step('two code paths'):.1f}: few of {vocab} ids?"
 assert 0.5 < step("kernel") < 2
 
 # %% [markdown]
@@ -261,8 +267,8 @@ assert 0.5 < step("kernel") < 2
 # The dashboard's table has the kernel's error and `torch.mv`'s own. Click a cell of the map, move
 # in it with the arrow keys, or choose one of the outputs that drift most: the line below says how
 # far each side is off there, and the tree how the error bound of that output arises. "errors of"
-# puts `torch.mv`'s own errors on the map, in the same colours. Then move the tile: the same output
-# again, added in another order.
+# puts `torch.mv`'s own errors on the map, in the same colours. Then move the tile to 256: the same
+# output again, added in another order.
 
 # %%
 few = weight[:512]

@@ -40,6 +40,12 @@ sample = wb.samples.smollm2()  # hidden states and weights of a real LM head
 hidden = sample.hidden.flatten(0, -2)[:rows].float()
 weight = sample.weight[:vocab].float()
 width = hidden.shape[1]
+if tile % 64 or width % tile or not 64 < tile < width:
+    fitting = [t for t in range(128, width, 64) if width % t == 0]
+    raise wb.InputError(
+        f"tile={tile}: the kernel takes rows of {width} in whole tiles, and 64 and {width} are "
+        f"asked below anyway. Multiples of 64 between them that divide {width}: {fitting}"
+    )
 
 # %% [markdown]
 # ## A cell becomes a kernel

@@ -21,6 +21,7 @@ import pytest
 
 from tests.strip_notebooks import KEPT, strip
 from workbench import lab, paths
+from workbench.errors import InputError
 from workbench.report.claims import assertions, headings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -128,6 +129,34 @@ def test_each_rule_is_seen_to_be_broken(fault):
     broken = copy.deepcopy(notebook)
     BROKEN[fault](broken)
     assert faults(broken) == [fault]
+
+
+# Edits that leave a claim without what it speaks of, and what is said before anything is computed.
+REFUSED = {
+    "01": ({"batch_sizes": [1, 64]}, "sizes from 1 to 32"),
+    "02": ({"archs": ["dav-2201"], "tiles": [64, 4096]}, "lack dav-3510, tile 1024"),
+    "03": ({"tiles": [64]}, "all add 4,096 terms in one order"),
+    "04": ({"tiles": [64, 576]}, "all add a row of 576 in one order"),
+    "05": ({"sizes": [1, 4]}, "a size above 4"),
+    "06": ({"dtypes": ["fp16"]}, "lacks bf16 and fp32"),
+    "07": ({"parts": 1}, "give 2 to 64"),
+    "08": ({"keep": 100}, "not among tiles"),
+    "09": ({"tile": 256}, r"divide 576: \[192\]"),
+    "10": ({"tiles": [64]}, "in one order with each of them"),
+}
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda f: f.stem)
+def test_a_parameter_that_makes_no_sense_is_refused_in_words(file):
+    """With its own values a notebook passes this cell: tests/notebooks executes them whole."""
+    changed, said = REFUSED[file.stem[:2]]
+    code = [c for c in nbformat.read(file, as_version=4).cells if c.cell_type == "code"]
+    names: dict[str, Any] = {}
+    exec(code[0].source, names)
+    assert names.keys() >= changed.keys()
+    names |= changed
+    with pytest.raises(InputError, match=said):
+        exec(re.sub(r"(?m)^%.*$", "", code[1].source), names)
 
 
 def test_stripping_mends_what_a_session_left(tmp_path):

@@ -45,6 +45,17 @@ def test_what_torch_does_is_not_asserted_on_another_cpu(tmp_path, monkeypatch):
     assert "shown, not asserted" in page
 
 
+def test_another_dtype_and_number_of_parts_have_claims_of_their_own(tmp_path):
+    """In fp32 two parts clip no token and keep within the contract: only bits tell."""
+    asked = {"dtype": "fp32", "parts": 2, "sequences": 1, "vocab": 128}
+    report = run_report(tmp_path, notebooks=["07"], parameters=asked)
+    assert report.passed, str(report)
+    (run,) = report.notebooks
+    told = {a.source.split(",")[0]: a.status for a in run.claims[0].assertions}
+    assert told["assert clipped == 0"] == told["assert not split.bits_equal"] == "passed"
+    assert told["assert clipped > 0"] == told["assert not split.passed"] != "passed"
+
+
 def test_a_notebook_fails_where_its_claim_is_false(tmp_path):
     """The control: a notebook that cannot fail proves nothing."""
     few = {"max_blocks": [1], "grid_blocks": [1]}

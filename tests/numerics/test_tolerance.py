@@ -534,6 +534,9 @@ def test_texts_and_json(found):
     assert str(found).startswith("Tolerance of lm_head at 6 x 320 x 40, fp32 -> fp32")
     assert [row["pair"] for row in found.rows()][:2] == ["chosen", "contract fp32"]
     assert "240 outputs flagged" in str(found.chosen) and "<table>" in found._repr_html_()
+    page = found.chosen._repr_html_()
+    assert "240 outputs flagged" in page and "in running bounds: least" in page
+    assert "looseness_min" not in page and page.count("<tr>") == 7  # in words, one below another
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 4096, 20_001, 50_000])

@@ -141,7 +141,8 @@ def test_a_revealed_tree_is_a_value():
     assert tree == ReductionTree.from_nested(sequential(range(5)))
     text = str(tree.report)
     assert "left_to_right" in text and "repeat their bits" in text
-    assert "<td>" in tree.report._repr_html_()
+    page = tree.report._repr_html_()
+    assert "<td>" in page and "calls and" in page and "check_calls" not in page  # in words
     assert tree.report.to_dict()["evidence"]["target"] == "left_to_right"
 
 

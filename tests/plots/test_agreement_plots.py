@@ -101,8 +101,11 @@ def test_bars_write_zero_and_mark_what_is_beyond_the_limit():
     logp = torch.zeros(4)
     results = {"same": wb.agreement(logp, logp), "far": wb.agreement(logp, logp + 1)}
     fig = agreement_bars(results)
-    for ax in fig.axes:
-        assert texts(ax)[0] == " 0" and texts(ax)[1].endswith("beyond")
+    for ax, limit in zip(fig.axes, (True, True, False), strict=True):
+        assert texts(ax)[0] == " 0"
+        # A limit of 0 has no place on a logarithmic axis: it is told in words.
+        assert texts(ax)[1].endswith("beyond" if limit else "beyond limit 0")
+        assert ("limit 0" in ax.get_title("left")) != limit and bool(ax.lines) == limit
         (bar,) = ax.patches  # none for what is 0
         low, high = ax.get_xlim()
         assert low < bar.get_x() + bar.get_width() < high

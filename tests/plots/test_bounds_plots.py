@@ -87,12 +87,27 @@ def test_what_is_above_the_line_is_inside_the_axes(figure):
             assert ax.get_ylim()[0] <= y.min() and y.max() <= ax.get_ylim()[1]
 
 
+def test_the_words_above_the_line_stand_above_every_point(figure):
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        (words,) = [t for t in ax.texts if t.get_text() == "error above the bound"]
+        bottom = ax.transData.inverted().transform(words.get_window_extent().p0)[1]
+        assert bottom > max(points(ax, label)[:, 1].max() for label in ("all 0.1", "sequential: "))
+
+
+def test_large_counts_have_commas():
+    many = bounds(sequential_order(4), torch.ones(30, 4), torch.ones(40, 4))
+    said = texts(bound_scatter({"many": (many, np.zeros((30, 40)))}))
+    assert "many: 0 of 1,200 above (1,200 errors are 0)" in said
+    assert "many: 1,200 of 1,200 above" in texts(bound_scatter({"many": (many, np.ones((30, 40)))}))
+
+
 def test_zeros_and_outputs_without_a_bound_are_counted_not_drawn():
     x, w = torch.ones(1, 4), torch.tensor([[1.0] * 4, [3e38] * 4, [0.1] * 4])
     tree = sequential_order(4)
     errors = np.array([[0.0, np.inf, 1e-9]])
     figure = bound_scatter({"few": (bounds(tree, x, w), errors)})
-    assert "few: 0 of 2 above (1 errors are 0)" in texts(figure)
+    assert "few: 0 of 2 above (1 error is 0)" in texts(figure)
     assert len(points(figure.axes[0], "few")) == 1
 
 

@@ -275,6 +275,9 @@ def test_invariance_is_said_by_marks_not_by_colour_alone(verdicts):
     good, bad = verdicts
     said = texts(plots.invariance_table({"good": good, "bad": bad}))
     assert said.count("=\n") >= 7 and "≠" in said and "1 of 2 keep every bit" in said
+    assert "% of outputs changed" in said
+    # A table of "=" alone has no scale: there is nothing to read from it.
+    assert "% of outputs" not in texts(plots.invariance_table({"good": good}))
     said = texts(plots.invariance_grid({(64, 1): good}, {"control": bad}))
     assert "caught" in said and "not caught" not in said
     said = texts(plots.invariance_grid({(64, 1): good}, {"control": good}))

@@ -116,6 +116,30 @@ def test_what_icicles_say():
     assert [t for t in numbers if t.isdigit()] == ["0", "2", "1"]
 
 
+@pytest.mark.parametrize(
+    ("top", "wanted"),
+    [
+        (69, [0, 1, 3, 10, 30, 69]),
+        (254, [0, 1, 3, 10, 30, 100, 254]),
+        (300, [0, 1, 3, 10, 30, 100, 300]),
+        (151_935, [0, *(f * 10**k for k in (1, 2, 3, 4) for f in (1, 3)), 151_935]),
+    ],
+)
+def test_a_logarithmic_axis_has_numbers_wherever_there_is_room(top, wanted):
+    assert _Scale(top, True).ticks() == wanted
+
+
+def test_numbers_of_terms_have_commas_and_the_strip_says_what_it_shows():
+    tree = sequential_order(4096)
+    for figure in (icicles({"": tree}), orders({"": tree})):
+        figure.draw_without_rendering()
+        (ax,) = figure.axes[:1]
+        assert ax.get_xlabel().startswith("4,096 terms")
+        assert [t.get_text() for t in ax.get_xticklabels()] == ["0", "2,048", "4,096"]
+    words = [t.get_text() for t in icicles({"": tree}).axes[0].texts]
+    assert "number of each term: light, the first; dark, the last" in words
+
+
 def test_a_matrix_shows_l_of_all_pairs():
     tree = warp_shuffle_order(200, 32)
     (picture,) = pictures(order_matrix(tree))

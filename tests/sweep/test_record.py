@@ -180,6 +180,14 @@ def test_compare_says_what_differs(record):
     assert json.dumps(found.to_dict()) and "<table>" in found._repr_html_()
 
 
+def test_a_comparison_writes_numbers_short_and_longer_only_where_they_are_close():
+    from workbench.sweep.compare import _texts
+
+    assert _texts(2.1457672119140625e-06, 1.0e-06) == ["2.146e-06", "1e-06"]
+    assert _texts(0.1, None) == ["0.1", "-"] and _texts("a", 7) == ["a", "7"]
+    assert _texts(1 / 3, 1 / 3 + 2**-40) == [str(1 / 3), str(1 / 3 + 2**-40)]
+
+
 def test_a_comparison_says_what_is_no_difference_of_kernels(record):
     timed = full_run().time
     elsewhere = dataclasses.replace(MADE, machine="another")

@@ -65,7 +65,8 @@ def token_ratios(
         ax.scatter(token[cut], at[cut], s=90, color=style.ACCENT, marker="x", lw=2.2)
         ax.set_title(label, loc="left", fontsize=12.5, fontweight="bold", color=style.INK, pad=24)
         moved = int((ratio != 1).sum())
-        words = f"{moved} of {len(ratio)} ratios are not 1" if moved else "every ratio is exactly 1"
+        words = f"{moved:,} of {len(ratio):,} ratios are not 1"
+        words = words if moved else "every ratio is exactly 1"
         words += f", × {int(cut.sum())} outside [{low:g}, {high:g}]" if cut.any() else ""
         far = int((at != ratio).sum())
         words += f", {far} beyond this axis" if far else ""
@@ -99,7 +100,7 @@ def agreement_table(results: Mapping[str, Any], evidence: str = "", title: str =
             at = row, pairs.index(pair)
             share[at] = found.mismatches / found.limits.tokens
             texts[at] = "=" if found.bits_equal else (
-                f"≠ {found.mismatches} of {found.limits.tokens}\n"
+                f"≠ {found.mismatches:,} of {found.limits.tokens:,}\n"
                 f"{style.scientific(found.limits.max_abs)}\n"
                 f"KL {style.scientific(found.limits.approx_kl)}"
             )  # fmt: skip
@@ -124,6 +125,7 @@ def agreement_table(results: Mapping[str, Any], evidence: str = "", title: str =
     return fig
 
 
+_NOTE: dict[str, Any] = {"loc": "left", "fontsize": 10.5, "color": style.SOFT}
 _AGGREGATES = {
     "max_abs": "largest |d|, nats",
     "approx_kl": "approximate KL, nats",
@@ -167,17 +169,18 @@ def agreement_bars(results: Mapping[str, Any], evidence: str = "", title: str = 
                 ax.plot([limit, limit], [place - 0.4, place + 0.4], color=style.INK, lw=2)
             # Beside the limit's mark where the two would run into each other.
             end = limit if value < limit < 60 * value else max(value, left)
-            text = "0" if not value else style.scientific(value) + (" beyond" if beyond else "")
+            over = (" beyond" if limit else " beyond limit 0") if beyond else ""
+            text = "0" if not value else style.scientific(value) + over
             ax.text(end, place, f" {text}", va="center", fontsize=10, color=style.INK)
         ax.set_xscale("log")
         ax.set_xlim(left, 60 * max(shown, default=1.0))
         ax.set_xlabel(words)
+        if not any(limits):
+            ax.set_title("limit 0: no mark on this axis", **_NOTE)
         style.plain_axes(ax)
     axes[0].set_yticks(places, list(results))
     axes[0].invert_yaxis()
-    axes[0].set_title(
-        "black mark: the contract's limit", loc="left", fontsize=10.5, color=style.SOFT
-    )
+    axes[0].set_title("black mark: the contract's limit", **_NOTE)
     return fig
 
 

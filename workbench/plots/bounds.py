@@ -16,6 +16,7 @@ from workbench.plots import style
 
 _POINTS = 4000  # of one set; more would hide each other
 _CALM = [c for c in style.CATEGORIES if c != style.ACCENT]
+_WORDS_HIGH = 0.09  # of the axis: the strip above all points that has words in it
 _MARKS = ("x", "+", "*", "D")  # of sets with a warning
 _WORDS = {
     "worst_case": "worst case: γ of each depth",
@@ -86,8 +87,8 @@ def _draw(
     zero = int((np.isfinite(bound) & (errors == 0)).sum())
     at = np.flatnonzero(shown)
     at = at[np.linspace(0, len(at) - 1, min(len(at), _POINTS)).astype(np.int64)]
-    words = f"{label}: {violations} of {np.isfinite(bound).sum()} above"
-    words += f" ({zero} errors are 0)" if zero else ""
+    words = f"{label}: {violations:,} of {np.isfinite(bound).sum():,} above"
+    words += f" ({zero:,} error{'s are' if zero > 1 else ' is'} 0)" if zero else ""
     look: dict[str, Any]
     if result.warnings:
         mark = _MARKS[place % len(_MARKS)]
@@ -101,17 +102,21 @@ def _draw(
 
 def _equal_lines(axes: Any, sets: int) -> None:
     """The line error = bound through all panels, which share their limits."""
-    x, y = axes[0].get_xlim(), axes[0].get_ylim()
-    # Room above the line, so that what is above it is seen to be, and room for the legend.
-    high = max(y[1], x[1])
+    # Without a point (every error is 0) there are no limits that a logarithm could take.
+    limits = axes[0].get_xlim(), axes[0].get_ylim()
+    x, y = (found if found[0] > 0 else (1e-8, 1.0) for found in limits)
+    # Room above the line, so that what is above it is seen to be, with a strip above all points
+    # for the words, and room for the legend.
+    top = max(y[1], x[1])
+    high = top * (top / y[0]) ** _WORDS_HIGH
     share = min(0.047 * (sets + 1), 0.45)
     low = y[0] / (high / y[0]) ** (share / (1 - share))
     ends = [min(x[0], low), max(x[1], high)]
     for ax in axes:
         ax.plot(ends, ends, color=style.INK, lw=1.4)
         ax.fill_between(ends, ends, ends[1], color=style.FAINT, alpha=0.5, lw=0)
-        ax.text(0.03, 0.97, "error above the bound", transform=ax.transAxes, va="top",
-                fontsize=10, color=style.SOFT)  # fmt: skip
+        ax.text(0.03, 0.985, "error above the bound", transform=ax.transAxes, va="top",
+                fontsize=11, color=style.INK)  # fmt: skip
         ax.set_xlim(x)
         ax.set_ylim(low, high)
 
@@ -120,11 +125,11 @@ def _finding(found: Mapping[str, tuple[Bounds, np.ndarray, dict[str, int]]]) -> 
     above = {kind: sum(v[kind] for _, _, v in found.values()) for kind in KINDS}
     proved = above["worst_case"] + above["running"]
     if proved:
-        return f"{proved} errors are above a bound that is proved: the order is another one"
+        return f"{proved:,} errors are above a bound that is proved: the order is another one"
     text = "No error is above the worst-case or the running bound"
     likely = above["probabilistic"]
     if not likely:
         return f"{text}, nor above the probabilistic one"
     warned = all(b.warnings for b, _, v in found.values() if v["probabilistic"])
     where = "all under a warning" if warned else "without a warning"
-    return f"{text}; {likely} above the probabilistic one, {where}"
+    return f"{text}; {likely:,} above the probabilistic one, {where}"

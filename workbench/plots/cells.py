@@ -142,6 +142,8 @@ def invariance_table(
 ) -> Figure:
     """Mismatches per callable and transform: "=" every bit equal, "≠" and the share that differs.
 
+    Where every cell is "=", there is no colour bar: it would be a scale of nothing.
+
     Args:
         results: {label: InvarianceResult}, all with the same transforms.
     """
@@ -167,11 +169,12 @@ def invariance_table(
     columns = [f"{name}\n{_short(words[name])}" for name in names]
     style.cell_axes(ax, columns, list(results))
     ax.xaxis.tick_top()
-    bar = fig.colorbar(
-        ScalarMappable(Normalize(0, 100), style.SEQUENTIAL), ax=ax, pad=0.01, aspect=18
-    )
-    bar.set_label("% of outputs changed", fontsize=11)
-    bar.outline.set_visible(False)
+    if np.nansum(share) > 0:
+        bar = fig.colorbar(
+            ScalarMappable(Normalize(0, 100), style.SEQUENTIAL), ax=ax, pad=0.01, aspect=18
+        )
+        bar.set_label("% of outputs changed", fontsize=11)
+        bar.outline.set_visible(False)
     return fig
 
 

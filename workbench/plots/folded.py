@@ -20,7 +20,8 @@ _WIDE, _HIGH = 720, 480  # cells of the picture that a panel is painted on
 _EDGES = 2500  # partial sums that get a border, at most
 _DEEP = 40  # levels up to which the axis is linear
 _NUMBERED = 24  # terms up to which the strip has figures
-_STRIP = 0.055  # height of the strip of term numbers, of the panel's
+_STRIP = 0.075  # height of the strip of term numbers, of the panel's
+_APART = 0.07  # between two levels with a number on them, of the axis, at least
 
 
 def icicle(tree: ReductionTree, label: str = "", evidence: str = "", title: str = "") -> Figure:
@@ -39,14 +40,15 @@ def icicles(
     title: str = "",
     columns: int = 3,
     log: bool | None = None,
+    high: float = 3.7,
 ) -> Figure:
     """Orders of summation as icicles side by side.
 
     The result is the bar on top; below each sum stand the parts it adds, as wide as they have
     terms. How far a column hangs down is how often that term is rounded. The colour is the number
-    of terms in a partial sum, the strip below the number of each term: it is a plain ramp unless
-    the order takes terms from far apart. Where a column of the picture holds several terms, it
-    shows the deepest one.
+    of terms in a partial sum. The grey strip below has the number of each term, from light, the
+    first, to dark, the last: a plain ramp unless the order takes terms from far apart. Where a
+    column of the picture holds several terms, it shows the deepest one.
 
     Args:
         trees: {label: tree}; orders with one hash share the colour of their bar.
@@ -54,6 +56,7 @@ def icicles(
         title: The finding; "": one that counts the different orders.
         columns: Panels in a row, at most.
         log: A logarithmic axis of roundings. None: where an order is deeper than 40 levels.
+        high: Inches of a row of panels.
     """
     different = list(dict.fromkeys(tree.hash for tree in trees.values()))
     if not title:
@@ -66,7 +69,7 @@ def icicles(
     columns = min(columns, len(trees))
     rows = -(-len(trees) // columns)
     width = max(9.5, 4.4 * columns)
-    fig = style.figure(width, 1.3 + 3.7 * rows, title, evidence or style.evidence_text())
+    fig = style.figure(width, 1.3 + high * rows, title, evidence or style.evidence_text())
     axes = fig.subplots(rows, columns, squeeze=False, sharey=True)
     top = max([1, *(tree.height for tree in trees.values())])
     if log is None:
@@ -101,13 +104,19 @@ class _Scale:
         found = np.exp2(place) - 1 if self.log else place
         return np.floor(found).astype(np.int64)
 
+    def _apart(self, a: int, b: int) -> float:
+        """How far two levels are from each other on the axis, of all of it with its strips."""
+        at = self.of(np.array([a, b]) + 0.5)
+        return float(abs(at[1] - at[0]) / self.end / (1 + 2 * _STRIP))
+
     def ticks(self) -> list[int]:
         """Levels with a number on them: round ones, and the last but for lack of room."""
         if self.log:
-            decades = [0] + [10**k for k in range(self.top > 5000, 7) if 10**k < self.top]
-            if self.top < 3 * decades[-1]:
-                decades.pop()
-            return sorted({*decades, self.top})
+            found = [0, self.top]
+            for level in [factor * 10**power for factor in (1, 3) for power in range(7)]:
+                if level < self.top and min(self._apart(level, other) for other in found) > _APART:
+                    found.append(level)
+            return sorted(found)
         step = max(1, -(-self.top // 6))
         return [*range(0, self.top - step // 2, step), self.top]
 
@@ -140,8 +149,8 @@ def _draw(ax: Axes, tree: ReductionTree, scale: _Scale, norm: Normalize) -> None
     ax.text(
         0.004 * n,
         scale.end + 0.93 * strip,
-        "term number",
-        fontsize=8,
+        "number of each term: light, the first; dark, the last",
+        fontsize=9,
         color=style.SOFT,
         va="bottom",
     )

@@ -71,7 +71,7 @@ def orders(
         ax.set_ylim(-0.02 * top, top * 1.22)  # room above the tree for two lines of text
         color = style.CATEGORIES[different.index(tree.hash) % len(style.CATEGORIES)]
         header(ax, label, f"height {tree.height} · order {tree.hash[:6]}", color)
-        ax.set_xlabel(f"{tree.leaves} terms")
+        ax.set_xlabel(f"{tree.leaves:,} terms")
     for ax in axes[:, 0]:
         ax.set_ylabel("additions")
     for ax in axes.flat[len(trees) :]:
@@ -103,6 +103,7 @@ def draw_tree(ax: Axes, tree: ReductionTree, norm: Normalize | None, color: str 
     """Draw `tree` into `ax`, triangles coloured by `norm` over roundings, or all in `color`."""
     style.plain_axes(ax)
     ax.set_xticks(sorted({0, tree.leaves // 2, tree.leaves}))
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     ax.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     drawing = _lay_out(tree)
     ax.add_collection(
@@ -121,7 +122,7 @@ def draw_tree(ax: Axes, tree: ReductionTree, norm: Normalize | None, color: str 
         ax.plot(x, y, color=style.ACCENT, lw=2.2, solid_joinstyle="round")
     ax.set_xlim(-0.01 * max(tree.leaves, 1), max(tree.leaves, 1) * 1.01)
     terms = sorted({terms for terms, _ in drawing.folded})
-    note = f"▲ {terms[0]}" + (f" to {terms[-1]}" if len(terms) > 1 else "") if terms else ""
+    note = f"▲ {terms[0]:,}" + (f" to {terms[-1]:,}" if len(terms) > 1 else "") if terms else ""
     if note:
         pairs = all(high == (size - 1).bit_length() for size, high in drawing.folded)
         note += " terms, added in pairs" if pairs else " terms, folded"

@@ -79,14 +79,19 @@ class Comparison(Result):
         lines = [self.title()]
         for c in self.changes:
             name = c.part if c.name == c.part else f"{c.part}, {c.name.rpartition('.')[2]}"
-            a, b = ("-" if value is None else str(value) for value in (c.a, c.b))
-            lines.append(f"  {name}: {a} | {b}")
+            lines.append(f"  {name}: {' | '.join(_texts(c.a, c.b))}")
         lines += [f"  note: {text}" for text in self.cautions]
         return "\n".join(lines)
 
     def title(self) -> str:
         bits = {True: "the same bits", False: "other bits", None: f"bits not compared: {self.why}"}
         return f"{self.a.label} and {self.b.label}: {bits[self.same_bits]}"
+
+
+def _texts(*values: Any) -> list[str]:
+    """The values as people read them: numbers by four digits, by all where those are equal."""
+    short = ["-" if v is None else f"{v:.4g}" if isinstance(v, float) else str(v) for v in values]
+    return short if len(set(short)) > 1 else ["-" if v is None else str(v) for v in values]
 
 
 def compare(a: Run, b: Run) -> Comparison:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from workbench._result import Result
+from workbench._result import Result, html_table
 from workbench.errors import InputError
 from workbench.numerics.bounds.linear_logp import TINY, U
 from workbench.numerics.tolerance.subject import Subject
@@ -73,6 +73,23 @@ class Flagged(Result):
         entry = self.to_dict()
         worst = entry.pop("worst")
         return [entry | {"worst_row": worst["row"], "worst_column": worst["column"]}]
+
+    def _repr_html_(self) -> str:
+        """For a reader: what the pair does, in words."""
+        bound = f"{self.kind.replace('_', '-')} bound"
+        loose = (self.looseness_min, self.looseness_median, self.looseness_max)
+        at = f"in row {self.worst['row']}, column {self.worst['column']}"
+        told = {
+            "largest |error|, of what is allowed there": f"{self.worst_ratio:.3g}, {at}",
+            f"allowed, in {bound}s: least, median, most": ", ".join(f"{x:.3g}" for x in loose),
+            f"outputs allowed less than one {bound}: a correct kernel may be flagged": self.below,
+            f"outputs allowed more than {FAR:g}: a fault may hide": self.far,
+            "flagged though the error is within the bound": self.false_alarms,
+            "passed though the error is beyond the bound": self.missed,
+        }
+        rows = [{"what": k, "found": f"{v:,}" if isinstance(v, int) else v}
+                for k, v in told.items()]  # fmt: skip
+        return html_table(rows, self.title())
 
 
 def check_pair(atol: float, rtol: float) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench._result import Result
+from workbench._result import Result, html_table
 from workbench.errors import InputError
 from workbench.orders.reveal import confirm, explain, probing
 from workbench.orders.reveal.targets import BATCH_BYTES, RevealError, Target, target_of
@@ -74,6 +74,26 @@ class RevealReport(Result):
 
     def title(self) -> str:
         return f"order of {self.target}, n = {self.n}, {self.dtype}"
+
+    def _repr_html_(self) -> str:
+        """For a reader: what was asked, how, and what was confirmed, in words."""
+        where = [self.backend or "", self.arch or ""]
+        where += [f"{k}={v}" for k, v in self.config.items() if k != "arch"]
+        told = {
+            "asked": f"{self.target}: a sum of {self.n:,} terms in {self.dtype}",
+            "shape of a call": ", ".join(f"{k} {v}" for k, v in self.shape.items()),
+            "built for": ", ".join(filter(None, where)),
+            "a probe": f"{self.big:.3g} (M) in place of one term, -M of another, "
+            f"{self.unit:g} in place of {self.units} of the others",
+            "found with": f"{self.probes:,} probes in {self.calls:,} calls and {self.rounds} "
+            "rounds: each round asks what the answers before it left open",
+            "checked with": f"{self.check_calls:,} more calls, before and after",
+            "took": f"{self.seconds:.2g} s",
+            "reproduced by": self.arithmetic and f"{self.arithmetic} along this order",
+            "nodes of more than two parts": ", ".join(f"{v} {k}" for k, v in self.fused.items()),
+            "confirmed": "; ".join(self.checks),
+        }
+        return html_table([{"what": k, "value": v} for k, v in told.items() if v], self.title())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
