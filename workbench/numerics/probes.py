@@ -300,7 +300,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "H9",
-        "4096 terms in tiles of 64 and in one tile: equal bits (1) or not (0)",
+        "4,096 terms in tiles of 64 and in one tile: equal bits (1) or not (0)",
         _tiles_agree,
         [
             (1.0, "the tile length does not change a bit: method 1, and tiles are added likewise"),
