@@ -479,6 +479,7 @@ def test_a_newer_position_ends_the_compiler_of_an_older_one(view, sleeping, monk
 def test_pinned_configurations_stand_beside_what_is_shown(view, tmp_path):
     assert view.pin() == "A" and view.pin() == "A", "it is pinned already"
     view.set(tile_length=192).wait()
+    assert "Pinned configurations" not in words(view, "pins"), "its row “now” would be an older one"
     view.parts.pin.click()
     view.set(tile_length=64, pane="pins").wait()
     said = re.sub("<[^>]*>", " ", words(view, "pins"))

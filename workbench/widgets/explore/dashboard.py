@@ -367,11 +367,12 @@ class Explore(ipw.VBox):
         look = self._look_at(self.controls.state)
         if look is not self._look:
             self._look = look
-            for name in PANES:
+            for name in TABS:
                 if name != self.pane:
-                    self._hang(name, None, None)
                     self.parts.words[name].value = _UNSEEN
                     self.parts.pictures[name].value = ""
+                    if name != PINS:
+                        self._hang(name, None, None)
         self._submit()
 
     def _refused(self, reason: str) -> None:
