@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ipywidgets as ipw
@@ -102,7 +103,8 @@ class Controls(ipw.HBox):
         tile = self.tiles.value
         for name in TYPED:
             if self._why_not(name):
-                self._quietly(name, getattr(self._last, name))
+                with self._hushed():
+                    getattr(self, name).value = getattr(self._last, name)
         plain = ExploreState(op=self.op.value)
         return ExploreState(
             op=self.op.value,
@@ -139,8 +141,7 @@ class Controls(ipw.HBox):
             value = getattr(state, name)
             if not 1 <= value <= limits[name]:
                 raise InputError(f"{name}={value!r}: this input has 1 to {limits[name]:,}")
-        before, self._quiet = self._quiet, True
-        try:
+        with self._hushed():
             if state.op not in self.op.options:
                 self.op.options = [*OPS, state.op]
             self.op.value = state.op
@@ -168,8 +169,6 @@ class Controls(ipw.HBox):
                     control.disabled = name not in state.constants
             for control, name in ((self.schedule, "schedule"), (self.leaf_length, "leaf_length")):
                 control.layout.display = None if name in state.constants else "none"
-        finally:
-            self._quiet = before
         self._last = state
 
     @staticmethod
@@ -225,10 +224,12 @@ class Controls(ipw.HBox):
             most, has = self._inputs.limits(self._last.data)[name], "this input has"
         return "" if 1 <= number <= most else f"{NAMES[name]} {number:,}: {has} 1 to {most:,}"
 
-    def _quietly(self, name: str, number: int) -> None:
+    @contextlib.contextmanager
+    def _hushed(self) -> Iterator[None]:
+        """Controls move here without telling anybody."""
         before, self._quiet = self._quiet, True
         try:
-            getattr(self, name).value = number
+            yield
         finally:
             self._quiet = before
 
